@@ -1,0 +1,283 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// Uplink is the way to the control plane. Every call has a deadline in its context.
+type Uplink interface {
+	Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply, error)
+	Spend(ctx context.Context, req *pb.SpendRequest) (*pb.SpendReply, error)
+	// Watch calls notice for each message until the stream ends, which it always does.
+	Watch(ctx context.Context, req *pb.WatchRequest, notice func(*pb.WatchReply)) error
+}
+
+// Config is what an agent is told. Zero durations take the defaults given here.
+type Config struct {
+	Name         string        // for people; 1 to 128 characters
+	Region       string        // 1 to 63 characters
+	SyncTimeout  time.Duration // of one Sync or Spend, 2 s
+	SpendTimeout time.Duration // most that a caller waits in the exact lane, 1 s
+	StopTimeout  time.Duration // most that a graceful stop takes, 5 s
+	MaxKeys      int           // keys held at most, 1,000,000
+	Logger       *slog.Logger  // none: discards
+	Metrics      prometheus.Registerer
+
+	now func() core.Instant // tests
+}
+
+// Validate reports every fault of a config.
+func (c Config) Validate() error {
+	var errs []error
+	if n := len(c.Name); n < 1 || n > 128 {
+		errs = append(errs, &quota.FieldError{Field: "name", Allowed: "1 to 128 characters"})
+	}
+	if n := len(c.Region); n < 1 || n > 63 {
+		errs = append(errs, &quota.FieldError{Field: "region", Allowed: "1 to 63 characters"})
+	}
+	if c.SyncTimeout < 0 || c.SpendTimeout < 0 || c.StopTimeout < 0 {
+		errs = append(errs, &quota.FieldError{Field: "timeout", Allowed: "0 or more"})
+	}
+	if c.MaxKeys < 0 {
+		errs = append(errs, &quota.FieldError{Field: "max keys", Allowed: "0 or more"})
+	}
+	return errors.Join(errs...)
+}
+
+// Agent decides takes from leased units. Its methods are safe for concurrent use.
+type Agent struct {
+	cfg    Config
+	uplink Uplink
+	log    *slog.Logger
+	now    func() core.Instant
+	table  *core.Table
+	seen   *meters
+
+	mu     sync.Mutex // guards core and lost; never held across an Uplink call
+	core   *core.Core
+	lost   bool // contact, as last logged
+	openAt core.Instant
+
+	syncKick, spendKick, tickKick chan struct{} // one slot each: something may be due
+	drained                       chan struct{} // closed when a stopping agent owes nothing
+	stopped                       chan struct{} // closed when Run is over
+}
+
+// New returns an agent that does nothing until Run.
+func New(cfg Config, uplink Uplink) (*Agent, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configure agent: %w", err)
+	}
+	setDefault(&cfg.SyncTimeout, 2*time.Second)
+	setDefault(&cfg.SpendTimeout, time.Second)
+	setDefault(&cfg.StopTimeout, 5*time.Second)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.now == nil {
+		cfg.now = newBootClock().Now
+	}
+	a := &Agent{
+		cfg: cfg, uplink: uplink, log: cfg.Logger, now: cfg.now,
+		syncKick: make(chan struct{}, 1), spendKick: make(chan struct{}, 1), tickKick: make(chan struct{}, 1),
+		drained: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	var seed [32]byte
+	_, _ = rand.Read(seed[:]) // documented never to fail
+	a.core = core.New(core.Config{
+		Name: cfg.Name, Region: cfg.Region, Seed: seed, Wall: time.Now(), Start: a.now(), MaxKeys: cfg.MaxKeys,
+	})
+	a.table = a.core.Table
+	a.seen = newMeters(a)
+	if cfg.Metrics != nil {
+		if err := cfg.Metrics.Register(a.seen); err != nil {
+			return nil, fmt.Errorf("register agent metrics: %w", err)
+		}
+	}
+	return a, nil
+}
+
+func setDefault(d *time.Duration, value time.Duration) {
+	if *d == 0 {
+		*d = value
+	}
+}
+
+// Take charges cost to the key, or charges nothing. A cost of 0 is a peek. Units in hand are
+// spent without a lock or a message; a key without units waits as its policy says, and never
+// beyond ctx's deadline. The error is *quota.FieldError for a request that makes no sense,
+// *UnavailableError for an outage, ErrStopped, or ctx's.
+func (a *Agent) Take(ctx context.Context, tenant, dimension string, cost int64) (Decision, error) {
+	if cost < 0 || cost > MaxCost {
+		return Decision{}, &quota.FieldError{Field: "cost", Allowed: "a whole number from 0 to " + strconv.Itoa(MaxCost)}
+	}
+	id := quota.Key{Tenant: tenant, Dimension: dimension}
+	if k := a.table.Find(id); k != nil {
+		t := k.Take(a.now(), cost)
+		if t.Allowed || t.Denied {
+			if t.Low {
+				a.low(k)
+			}
+			if t.Denied {
+				a.seen.denied(dimension, t.Reason)
+			}
+			return decision(t), nil
+		}
+	}
+	return a.await(ctx, id, cost)
+}
+
+// low hands a key that passed its watermark to the core.
+func (a *Agent) low(k *core.Key) {
+	a.mu.Lock()
+	a.core.Low(a.now(), k)
+	a.mu.Unlock()
+	kick(a.syncKick)
+	kick(a.tickKick)
+}
+
+// await is the slow way: the caller waits for the core's answer.
+func (a *Agent) await(ctx context.Context, id quota.Key, cost int64) (Decision, error) {
+	if err := id.Validate(); err != nil {
+		return Decision{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return Decision{}, err
+	}
+	done := make(chan core.Outcome, 1)
+	w := &core.Waiter{Key: id, Cost: cost, Done: func(o core.Outcome) { done <- o }}
+	a.mu.Lock()
+	a.core.Want(a.now(), w)
+	patience := a.patience(id.Dimension, w)
+	a.mu.Unlock()
+	select {
+	case o := <-done:
+		kick(a.syncKick)
+		kick(a.tickKick)
+		return a.outcome(id, o)
+	default:
+	}
+	kick(a.syncKick)
+	kick(a.spendKick)
+	kick(a.tickKick)
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		select {
+		case o := <-done:
+			return a.outcome(id, o)
+		case <-a.stopped:
+			return Decision{}, ErrStopped
+		case <-timer.C:
+			// The key may have gone to the exact lane meanwhile, which takes a round trip.
+			if more := a.morePatience(w, &patience); more > 0 {
+				timer.Reset(more)
+				continue
+			}
+		case <-ctx.Done():
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				a.mu.Lock()
+				a.core.Abandon(w)
+				a.mu.Unlock()
+				kick(a.spendKick)
+				return Decision{}, ctx.Err()
+			}
+		}
+		a.mu.Lock()
+		o, mine := a.core.GiveUp(a.now(), w)
+		a.mu.Unlock()
+		kick(a.syncKick)
+		kick(a.spendKick)
+		if !mine {
+			o = <-done
+		}
+		return a.outcome(id, o)
+	}
+}
+
+// patience is how long a caller waits at first: for a lease as the dimension's cold rule says,
+// in the exact lane (or before the first contact) the spend timeout. The owner holds mu.
+func (a *Agent) patience(dimension string, w *core.Waiter) time.Duration {
+	if dim, ok := a.core.Dimension(dimension); ok && !w.Exact() && w.Cost > 0 {
+		return dim.ColdWait
+	}
+	return a.cfg.SpendTimeout
+}
+
+// morePatience extends a wait once, for a caller who was sent on to the exact lane.
+func (a *Agent) morePatience(w *core.Waiter, patience *time.Duration) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !w.Exact() || *patience >= a.cfg.SpendTimeout {
+		return 0
+	}
+	more := a.cfg.SpendTimeout - *patience
+	*patience = a.cfg.SpendTimeout
+	return more
+}
+
+// outcome turns the core's answer into the caller's.
+func (a *Agent) outcome(id quota.Key, o core.Outcome) (Decision, error) {
+	switch {
+	case o.Bad != nil:
+		return Decision{}, o.Bad
+	case o.Unavailable:
+		a.seen.denied(id.Dimension, quota.Unavailable)
+		return Decision{}, &UnavailableError{Key: id, RetryIn: o.RetryIn}
+	case o.Allowed:
+		if o.Reason == quota.OpenMode {
+			a.wentOpen(id)
+		}
+	default:
+		a.seen.denied(id.Dimension, o.Reason)
+	}
+	return decision(o.Taken), nil
+}
+
+// wentOpen counts an allowance without a lease, and logs it at most once a second.
+func (a *Agent) wentOpen(id quota.Key) {
+	a.seen.opened(id.Dimension)
+	a.mu.Lock()
+	now := a.now()
+	quiet := a.openAt != 0 && now-a.openAt < time.Second
+	if !quiet {
+		a.openAt = now
+	}
+	a.mu.Unlock()
+	if !quiet {
+		a.log.Warn("allowing without a lease: outage mode open", "dimension", id.Dimension)
+	}
+}
+
+// Ready reports nil once the agent knows its policy and is in contact.
+func (a *Agent) Ready() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, ever := a.core.Contact(); !ever {
+		return errors.New("no contact with the control plane yet")
+	}
+	if a.core.Failing() {
+		return errors.New("contact with the control plane is lost")
+	}
+	return nil
+}
+
+func kick(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

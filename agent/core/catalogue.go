@@ -1,0 +1,64 @@
+package core
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// Dimension is what policy says of a dimension, as an agent needs it.
+type Dimension struct {
+	Name     string
+	Unit     string
+	Class    quota.Class
+	Calendar quota.Calendar
+	TTL      time.Duration
+	Limit    int64 // the default; -1: unlimited
+
+	lowPPM   int64
+	leaseMax int64 // 0: as demand needs
+	open     bool  // outage mode open; else closed
+	after    time.Duration
+	openFor  time.Duration
+	ColdWait time.Duration
+	debt     int64 // units that may pass once per key before the first lease
+}
+
+// readCatalogue turns the control plane's catalogue into dimensions. A dimension that this
+// agent does not understand fails the whole catalogue: half a policy is none.
+func readCatalogue(c *pb.Catalogue) (map[string]*Dimension, error) {
+	dims := make(map[string]*Dimension, len(c.GetDimensions()))
+	for _, d := range c.GetDimensions() {
+		if _, err := quota.ParseKind(d.GetKind()); err != nil {
+			return nil, fmt.Errorf("read dimension %q of policy %d: %w", d.GetName(), c.GetPolicyVersion(), err)
+		}
+		class, err := quota.ParseClass(d.GetClass())
+		if err != nil {
+			return nil, fmt.Errorf("read dimension %q of policy %d: %w", d.GetName(), c.GetPolicyVersion(), err)
+		}
+		p := d.GetPeriod()
+		calendar, err := quota.ParsePeriod(p.GetEvery(), p.GetTimezone(), int(p.GetAnchorDay()), p.GetAnchorTime())
+		if err != nil {
+			return nil, fmt.Errorf("read dimension %q of policy %d: %w", d.GetName(), c.GetPolicyVersion(), err)
+		}
+		dim := &Dimension{
+			Name: d.GetName(), Unit: d.GetUnit(), Class: class, Calendar: calendar,
+			TTL: micros(d.GetTtlUs()), Limit: d.GetLimit(),
+			lowPPM: d.GetLowWatermarkPpm(), leaseMax: d.GetLeaseMax(),
+			open: d.GetOutage().GetMode() == "open", after: micros(d.GetOutage().GetAfterUs()),
+			openFor: micros(d.GetOutage().GetForUs()), ColdWait: micros(d.GetCold().GetWaitUs()),
+		}
+		if d.GetCold().GetThen() == "debt" && class != quota.Exact && class != quota.Hard {
+			dim.debt = d.GetCold().GetUnits()
+		}
+		if class == quota.Exact {
+			dim.open = false
+		}
+		dims[dim.Name] = dim
+	}
+	return dims, nil
+}
+
+func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

@@ -1,0 +1,318 @@
+package core
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gofrs/uuid/v5"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// ID is the UUID of a grant, a spend or an incarnation.
+type ID = uuid.UUID
+
+// Config is what a core is told at birth. Everything else comes in by events.
+type Config struct {
+	Name    string
+	Region  string
+	Seed    [32]byte  // of ids and jitter
+	Wall    time.Time // wall clock at Start: ids go by it until the first contact
+	Start   Instant   // clock reading at birth
+	MaxKeys int       // keys held at most; 0: 1,000,000
+}
+
+// Core plans for an agent: what to ask, what to report, when to prefetch, what to answer
+// when there is nothing to take from. It is pure: time and messages come in by its methods,
+// messages go out by what they return. One goroutine at a time may call it; only Key.Take
+// and Table.Find are for everyone.
+type Core struct {
+	Table *Table
+
+	cfg         Config
+	rng         *rand.Rand
+	gen         *uuid.Gen
+	incarnation ID
+	token       []byte
+
+	dims    map[string]*Dimension
+	version int64 // of dims
+	count   int   // keys in the table
+	keys    map[*Key]bool
+	wakes   wakeHeap
+	dirty   map[*Key]bool // the next Sync has something to say of them
+	cancels []*pb.Cancel  // asks withdrawn, until a Sync carried them
+	early   []*Waiter     // callers who came before the first catalogue
+
+	syncing   *syncInFlight
+	syncAt    Instant // heartbeat: the next Sync at the latest
+	retryAt   Instant // not before, after a failure
+	failures  int     // in a row
+	contact   Instant // last answer from the ledger
+	contacted bool
+	rtt       time.Duration
+	ledgerAt  time.Time // the ledger's clock, as of ledgerOn
+	ledgerOn  Instant
+
+	spends   []*spend
+	spending []*spend
+	refunds  []*pb.Cancel
+	refunded int // of refunds, carried by the Spend in flight
+
+	stopping bool
+	faults   map[string]int64 // protocol faults the ledger told us of, by code
+	retired  map[string]int64 // taken from keys that are gone, by dimension
+}
+
+// New returns a core that has not yet been in contact.
+func New(cfg Config) *Core {
+	if cfg.MaxKeys == 0 {
+		cfg.MaxKeys = 1_000_000
+	}
+	source := rand.NewChaCha8(cfg.Seed)
+	c := &Core{
+		Table: newTable(), cfg: cfg, rng: rand.New(source),
+		gen:  uuid.NewGenWithOptions(uuid.WithRandomReader(source)),
+		keys: map[*Key]bool{}, dirty: map[*Key]bool{}, contact: cfg.Start, syncAt: cfg.Start,
+		rtt: 20 * time.Millisecond, ledgerAt: cfg.Wall, ledgerOn: cfg.Start,
+		faults: map[string]int64{}, retired: map[string]int64{},
+	}
+	c.incarnation = c.newID(cfg.Start)
+	return c
+}
+
+// newID is a UUIDv7 by the estimate of ledger time.
+func (c *Core) newID(now Instant) ID {
+	id, err := c.gen.NewV7AtTime(c.LedgerTime(now))
+	if err != nil { // only if the random source fails, and ours cannot
+		panic(err)
+	}
+	return id
+}
+
+// LedgerTime estimates the ledger's clock from the last reply (the wall clock at birth before
+// the first), so that no wall clock is trusted after that (DESIGN 4.5).
+func (c *Core) LedgerTime(now Instant) time.Time { return c.ledgerAt.Add(now - c.ledgerOn) }
+
+// Incarnation is this start of the agent.
+func (c *Core) Incarnation() ID { return c.incarnation }
+
+// PolicyVersion is the version of the catalogue in force here; 0 before the first contact.
+func (c *Core) PolicyVersion() int64 { return c.version }
+
+// Failing reports that the last Sync failed: until the next success answers that need the
+// ledger are an outage.
+func (c *Core) Failing() bool { return c.failures > 0 }
+
+// Stopping reports that Stop was called.
+func (c *Core) Stopping() bool { return c.stopping }
+
+// Contact is when the ledger last answered, and whether it ever did.
+func (c *Core) Contact() (Instant, bool) { return c.contact, c.contacted }
+
+// Dimension returns a dimension of the catalogue.
+func (c *Core) Dimension(name string) (*Dimension, bool) {
+	d, ok := c.dims[name]
+	return d, ok
+}
+
+// Waiter is a caller who found nothing to take. Exactly one Outcome reaches Done, unless the
+// caller leaves by GiveUp, which returns it.
+type Waiter struct {
+	Key  quota.Key
+	Cost int64 // 0: a peek
+	Done func(Outcome)
+
+	key   *Key   // where it waits; nil while no catalogue is known
+	spend *spend // its item in the exact lane, while one is
+	exact bool   // it went to the exact lane
+	over  bool
+}
+
+// Exact reports that the waiter was sent to the exact lane.
+func (w *Waiter) Exact() bool { return w.exact }
+
+// Outcome is the answer to a Waiter.
+type Outcome struct {
+	Taken
+	Unavailable bool              // an outage, never a denial
+	Bad         *quota.FieldError // the request makes no sense
+}
+
+// Want takes a caller in. It may answer at once.
+func (c *Core) Want(now Instant, w *Waiter) {
+	if c.stopping {
+		c.finish(w, Outcome{Unavailable: true})
+		return
+	}
+	if c.dims == nil {
+		if c.Failing() {
+			c.finish(w, Outcome{Unavailable: true})
+			return
+		}
+		c.early = append(c.early, w)
+		return
+	}
+	dim, ok := c.dims[w.Key.Dimension]
+	if !ok {
+		c.finish(w, Outcome{Bad: c.unknownDimension()})
+		return
+	}
+	k := c.Table.Find(w.Key)
+	if k == nil {
+		if c.count >= c.cfg.MaxKeys {
+			c.finish(w, Outcome{Unavailable: true})
+			return
+		}
+		k = c.newKey(now, w.Key, dim)
+	}
+	w.key = k
+	k.lastUse = now
+	if w.Cost > 0 {
+		k.needHint = w.Cost
+	}
+	if t := k.Take(now, w.Cost); t.Allowed || t.Denied {
+		c.finish(w, Outcome{Taken: t})
+		if t.Low {
+			c.tend(now, k)
+		}
+		return
+	}
+	if c.Failing() {
+		c.finish(w, c.without(now, k, w))
+		return
+	}
+	switch {
+	case w.Cost == 0:
+		k.refresh = true
+		k.waiters = append(k.waiters, w)
+		c.dirty[k] = true
+	case c.exactLane(now, k, w.Cost):
+		c.queueSpend(now, w)
+	default:
+		k.waiters = append(k.waiters, w)
+		c.tend(now, k)
+	}
+}
+
+func (c *Core) unknownDimension() *quota.FieldError {
+	names := make([]string, 0, len(c.dims))
+	for name := range c.dims {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if len(names) > 20 {
+		names = append(names[:20], "...")
+	}
+	return &quota.FieldError{Field: "dimension", Allowed: "one that policy defines: " + strings.Join(names, ", ")}
+}
+
+// GiveUp is a caller's end of patience. It returns what the caller is told, and false if an
+// outcome was on its way already.
+func (c *Core) GiveUp(now Instant, w *Waiter) (Outcome, bool) {
+	if w.over {
+		return Outcome{}, false
+	}
+	w.over = true
+	if w.spend != nil {
+		c.abandon(w.spend)
+	}
+	if w.key == nil {
+		c.early = slices.DeleteFunc(c.early, func(o *Waiter) bool { return o == w })
+		return Outcome{Unavailable: true}, true
+	}
+	w.key.waiters = slices.DeleteFunc(w.key.waiters, func(o *Waiter) bool { return o == w })
+	return c.without(now, w.key, w), true
+}
+
+// Abandon withdraws a caller whom no answer interests any more.
+func (c *Core) Abandon(w *Waiter) {
+	if w.over {
+		return
+	}
+	w.over = true
+	if w.spend != nil {
+		c.abandon(w.spend)
+	}
+	c.early = slices.DeleteFunc(c.early, func(o *Waiter) bool { return o == w })
+	if w.key != nil {
+		w.key.waiters = slices.DeleteFunc(w.key.waiters, func(o *Waiter) bool { return o == w })
+	}
+}
+
+func (c *Core) finish(w *Waiter, o Outcome) {
+	if w.over {
+		return
+	}
+	w.over = true
+	w.Done(o)
+}
+
+// without answers a caller for whom no lease came: an outage follows the dimension's outage
+// mode (DESIGN 6), a key that is merely cold its cold rule (DESIGN 5).
+func (c *Core) without(now Instant, k *Key, w *Waiter) Outcome {
+	t := k.answer(now, k.left(now))
+	if c.Failing() || c.stopping {
+		out := now - c.contact
+		if w.Cost > 0 && !c.stopping && c.contacted && k.dim.open && out >= k.dim.after && out < k.dim.after+k.dim.openFor {
+			c.addUnleased(now, k, w.Cost)
+			t.Allowed, t.Reason = true, quota.OpenMode
+			return Outcome{Taken: t}
+		}
+		t.RetryIn = max(c.retryAt-now, time.Millisecond)
+		return Outcome{Taken: t, Unavailable: true}
+	}
+	if w.exact || w.Cost == 0 {
+		return Outcome{Taken: t, Unavailable: true}
+	}
+	if k.debtUsed+w.Cost <= k.dim.debt && w.Cost <= k.dim.debt {
+		k.debtUsed += w.Cost
+		c.addUnleased(now, k, w.Cost)
+		t.Allowed, t.Reason = true, quota.Cold
+		return Outcome{Taken: t}
+	}
+	t.Denied, t.Reason, t.RetryIn = true, quota.Cold, 2*c.rtt
+	return Outcome{Taken: t}
+}
+
+// exactLane reports that a cost is to be spent one by one, not from a lease.
+func (c *Core) exactLane(now Instant, k *Key, cost int64) bool {
+	if k.dim.Class == quota.Exact || now < k.exactUntil {
+		return true
+	}
+	v := k.view.Load()
+	return v != nil && v.leaseCap >= 0 && cost > v.leaseCap
+}
+
+func (c *Core) newKey(now Instant, id quota.Key, dim *Dimension) *Key {
+	k := &Key{ID: id, dim: dim}
+	c.syncAt = min(c.syncAt, now+c.Jitter(max(dim.TTL/2, minHeartbeat)))
+	c.Table.put(k)
+	c.keys[k] = true
+	c.count++
+	return k
+}
+
+func (c *Core) forget(k *Key) {
+	c.retired[k.ID.Dimension] += k.total()
+	c.Table.drop(k.ID)
+	delete(c.keys, k)
+	delete(c.dirty, k)
+	c.wakes.drop(k)
+	c.count--
+}
+
+// Jitter spreads d over [0.75 d, 1.25 d), so that agents started together drift apart.
+func (c *Core) Jitter(d time.Duration) time.Duration {
+	return d*3/4 + time.Duration(c.rng.Int64N(int64(d/2)+1))
+}
+
+// SeedFrom makes a core's seed from one number, for tests and simulation.
+func SeedFrom(n uint64) (seed [32]byte) {
+	binary.LittleEndian.PutUint64(seed[:], n)
+	return seed
+}

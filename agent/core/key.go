@@ -1,0 +1,161 @@
+package core
+
+import (
+	"sync/atomic"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// Key is one quota as the agent holds it. Take runs on any goroutine; everything else
+// belongs to the core and is called by its owner only.
+type Key struct {
+	ID  quota.Key
+	dim *Dimension // of the catalogue that was current when the key was made or refreshed
+
+	leases atomic.Pointer[[]*Lease] // soonest deadline first
+	denial atomic.Pointer[Denial]
+	view   atomic.Pointer[view]
+	// lowSent is set by the taker that finds the newest lease low, and cleared when the core
+	// has dealt with it: however many takers pass the watermark, one of them tells.
+	lowSent atomic.Bool
+
+	ask      *ask
+	closing  []*Lease
+	unleased []*unleased
+	waiters  []*Waiter
+
+	refresh    bool // the next Sync names the key, to learn its state
+	exactUntil Instant
+	nextAsk    Instant // not before, after a lease that came too late
+	needHint   int64
+	debtUsed   int64
+	demand     demand
+	lastUse    Instant
+	lastTotal  int64 // total at the last look, to notice use that left no other trace
+	past       int64 // taken from leases that are gone, for totals
+}
+
+// ask is the one request for a lease that a key may have in flight.
+type ask struct {
+	id         ID
+	want, need int64
+	firstSent  Instant
+	sent       bool
+}
+
+// unleased is use without a lease in one window, against an id of the agent's (3.13).
+type unleased struct {
+	id     ID
+	window windowID
+	taken  int64
+	acked  int64
+}
+
+type windowID struct{ start, end int64 }
+
+// Taken is what a fast take answers: allowed, missed (see the core), or a remembered denial.
+type Taken struct {
+	Allowed   bool
+	Denied    bool
+	Low       bool // the caller tells the core
+	Reason    quota.Reason
+	Remaining int64
+	Limit     int64
+	Largest   int64
+	RetryIn   Instant
+	Reset     Instant
+	Version   int64
+}
+
+// Take spends cost from a lease in hand, or finds a remembered denial, without a lock.
+func (k *Key) Take(now Instant, cost int64) Taken {
+	if leases := k.leases.Load(); leases != nil {
+		for i, l := range *leases {
+			if now >= l.deadline {
+				continue
+			}
+			left, ok := l.bucket.take(cost)
+			if !ok {
+				continue
+			}
+			t := k.answer(now, left)
+			t.Allowed = true
+			if left <= l.low && i == len(*leases)-1 && cost > 0 && !k.lowSent.Load() && k.lowSent.CompareAndSwap(false, true) {
+				t.Low = true
+			}
+			return t
+		}
+	}
+	if d := k.denial.Load(); d.covers(now, max(cost, 1)) {
+		t := k.answer(now, 0)
+		t.Denied, t.Reason, t.Largest = true, d.reason, d.largest
+		if d.retryAt > now {
+			t.RetryIn = d.retryAt - now
+		}
+		return t
+	}
+	return Taken{}
+}
+
+// answer fills in what is known of the key beside the verdict.
+func (k *Key) answer(now Instant, inHand int64) Taken {
+	t := Taken{Remaining: max(0, inHand)}
+	if v := k.view.Load(); v != nil {
+		t.Limit, t.Version = v.limit, v.policyVersion
+		if v.windowEnd > now {
+			t.Reset = v.windowEnd - now
+			t.Remaining += v.headroom
+		}
+		if v.windowEnd == 0 {
+			t.Remaining += v.headroom
+		}
+		if t.Remaining < 0 { // the sum wrapped: the limit is near the int64 range
+			t.Remaining = v.headroom
+		}
+	}
+	return t
+}
+
+// left is what can be taken at this moment, all live leases together.
+func (k *Key) left(now Instant) int64 {
+	var sum int64
+	for _, l := range k.held() {
+		if now < l.deadline {
+			sum += l.left()
+		}
+	}
+	return sum
+}
+
+func (k *Key) held() []*Lease {
+	if p := k.leases.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// total is all that was ever taken from leases of this key.
+func (k *Key) total() int64 {
+	sum := k.past
+	for _, l := range k.held() {
+		sum += l.taken()
+	}
+	for _, l := range k.closing {
+		sum += l.taken()
+	}
+	return sum
+}
+
+// idle reports that the key holds nothing and owes nothing.
+func (k *Key) idle() bool {
+	return len(k.held()) == 0 && len(k.closing) == 0 && len(k.waiters) == 0 && k.ask == nil && !k.owesUnleased()
+}
+
+func (k *Key) owesUnleased() bool {
+	for _, u := range k.unleased {
+		if u.acked < u.taken {
+			return true
+		}
+	}
+	return false
+}

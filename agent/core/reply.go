@@ -1,0 +1,239 @@
+package core
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gofrs/uuid/v5"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// decided takes in the ledger's answer to an ask. An answer to an ask that is not in flight
+// is ignored (3.10).
+func (c *Core) decided(now Instant, k *Key, d *pb.Decision) {
+	a := k.ask
+	if a == nil || a.id != uuid.FromBytesOrNil(d.GetGrantId()) {
+		return
+	}
+	k.ask = nil
+	if f := d.GetFault(); f != nil {
+		c.refused(now, k, f)
+		return
+	}
+	if d.GetAmount() > 0 {
+		c.install(now, k, a, d)
+		return
+	}
+	switch reason := quota.Reason(d.GetReason()); reason {
+	case quota.ExactLane:
+		c.toExactLane(now, k)
+	case quota.Exhausted, quota.LeasedOut, quota.TooLarge:
+		c.deny(now, k, a.need, reason, d.GetGeneration())
+	default: // cancelled or stale: the next ask is another one
+	}
+}
+
+// refused drops an ask that the ledger did not take, and does not repeat it at once.
+func (c *Core) refused(now Instant, k *Key, f *pb.Fault) {
+	c.faults[f.GetCode()]++
+	k.nextAsk = now + c.Jitter(100*time.Millisecond)
+	switch f.GetCode() {
+	case string(quota.UnknownTenant):
+		k.denial.Store(&Denial{cost: 1, reason: quota.UnknownTenant, until: now + c.Jitter(5*time.Second), generation: math.MaxInt64})
+	case "unknown_dimension":
+		for _, w := range k.waiters {
+			c.finish(w, Outcome{Bad: &quota.FieldError{Field: "dimension", Allowed: "one that policy defines"}})
+		}
+		k.waiters = nil
+	}
+}
+
+// install puts a granted lease to use. It ends a ttl after its ask was first sent, however
+// late the answer came: the ledger's clock began later, so this agent stops first (4.2).
+func (c *Core) install(now Instant, k *Key, a *ask, d *pb.Decision) {
+	l := &Lease{
+		id: a.id, window: d.GetWindow(), amount: d.GetAmount(),
+		deadline: a.firstSent + micros(d.GetTtlUs()),
+	}
+	l.bucket.left.Store(l.amount)
+	gone := d.GetState() != pb.GrantState_GRANT_STATE_LIVE || d.GetRevoked()
+	if gone || l.deadline-now < c.rtt || c.stopping {
+		l.seal()
+		k.closing = append(k.closing, l)
+		c.dirty[k] = true
+		k.nextAsk = now + c.Jitter(2*c.rtt)
+		if micros(d.GetTtlUs()) < k.dim.TTL {
+			// The window's end cut it short: no longer life is to be had before the next.
+			k.nextAsk = now + max(0, l.deadline-now)
+		}
+		return
+	}
+	bridge := min(k.demand.over(2*c.rtt), l.amount/2)
+	l.low = max(int64(float64(l.amount)*float64(k.dim.lowPPM)/1e6), bridge)
+	l.low = min(l.low, l.amount-1)
+	leases := append(slices.Clone(k.held()), l)
+	slices.SortStableFunc(leases, func(x, y *Lease) int { return int(min(max(x.deadline-y.deadline, -1), 1)) })
+	k.leases.Store(&leases)
+	k.denial.Store(nil)
+	k.nextAsk = 0
+	k.lowSent.Store(false)
+}
+
+// toExactLane serves a key's waiting callers one by one, for about a ttl: exposure, not the
+// quota, forbids a lease (3.5). A key that holds units keeps spending those.
+func (c *Core) toExactLane(now Instant, k *Key) {
+	if k.left(now) == 0 {
+		k.exactUntil = now + c.Jitter(k.dim.TTL)
+	} else {
+		k.nextAsk = now + c.Jitter(k.dim.TTL/8)
+	}
+	waiters := k.waiters
+	k.waiters = nil
+	for _, w := range waiters {
+		if w.Cost == 0 {
+			k.waiters = append(k.waiters, w)
+			continue
+		}
+		c.queueSpend(now, w)
+	}
+}
+
+// deny remembers a denial and answers the callers that it covers.
+func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, generation int64) {
+	d := &Denial{cost: cost, reason: reason, generation: generation}
+	v := k.view.Load()
+	switch {
+	case reason == quota.LeasedOut:
+		// The units may be back at any moment: ask again soon.
+		d.until = now + c.Jitter(min(max(k.dim.TTL/8, 20*time.Millisecond), time.Second))
+		d.retryAt = d.until
+	case v != nil && v.windowEnd > 0:
+		d.until, d.retryAt = v.windowEnd, v.windowEnd
+	default:
+		d.until = now + k.dim.TTL
+	}
+	if reason == quota.TooLarge {
+		d.retryAt = 0
+		if v != nil {
+			d.largest = v.limit
+		}
+	}
+	if v != nil && v.generation > generation {
+		return // the account grew since: the denial is history, the next ask decides
+	}
+	k.denial.Store(d)
+}
+
+// learn takes in what the ledger says of a key.
+func (c *Core) learn(now Instant, st *pb.KeyState) {
+	k := c.Table.Find(quota.Key{Tenant: st.GetKey().GetTenant(), Dimension: st.GetKey().GetDimension()})
+	if k == nil {
+		return
+	}
+	k.refresh = false
+	if f := st.GetFault(); f != nil {
+		c.refused(now, k, f)
+		return
+	}
+	v := &view{
+		limit: st.GetLimit(), headroom: st.GetHeadroom(), leaseCap: st.GetLeaseCap(), generation: st.GetGeneration(),
+		policyVersion: st.GetPolicyVersion(), window: st.GetWindow(),
+	}
+	if end := st.GetWindow().GetEndUs(); end > 0 {
+		v.windowEnd = max(now+1, c.ledgerOn+time.UnixMicro(end).Sub(c.ledgerAt))
+	}
+	k.view.Store(v)
+	c.grew(k, v.generation)
+	for _, w := range k.waiters {
+		if w.Cost == 0 {
+			t := k.answer(now, k.left(now))
+			t.Reason = quota.Reason(st.GetReason())
+			t.Allowed, t.Denied = t.Reason == quota.Allowed, t.Reason != quota.Allowed
+			if t.Reason == quota.Exhausted {
+				t.RetryIn = t.Reset
+			}
+			c.finish(w, Outcome{Taken: t})
+		}
+	}
+	k.waiters = slices.DeleteFunc(k.waiters, func(w *Waiter) bool { return w.over })
+}
+
+// grew forgets a denial that a newer generation of the account has overtaken.
+func (c *Core) grew(k *Key, generation int64) {
+	if d := k.denial.Load(); d != nil && generation > d.generation {
+		k.denial.Store(nil)
+		k.lowSent.Store(false)
+	}
+}
+
+// Notice takes in what the control plane pushed. Nothing depends on its arrival.
+func (c *Core) Notice(now Instant, n *pb.Notice) {
+	if n.GetKey() == nil {
+		if n.GetPolicyVersion() > c.version {
+			c.syncAt = min(c.syncAt, now+c.Jitter(100*time.Millisecond))
+		}
+		return
+	}
+	k := c.Table.Find(quota.Key{Tenant: n.GetKey().GetTenant(), Dimension: n.GetKey().GetDimension()})
+	if k == nil {
+		return
+	}
+	if id := uuid.FromBytesOrNil(n.GetRevokedGrant()); !id.IsNil() {
+		for _, l := range k.held() {
+			if l.id == id {
+				c.end(k, l)
+			}
+		}
+	}
+	if n.GetGeneration() > 0 {
+		c.grew(k, n.GetGeneration())
+	}
+	c.tend(now, k)
+}
+
+// adopt makes a newer catalogue current. Keys of dimensions that are gone give up what they
+// hold.
+func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
+	dims, err := readCatalogue(wire)
+	if err != nil {
+		c.faults["catalogue"]++
+		return
+	}
+	c.dims, c.version = dims, wire.GetPolicyVersion()
+	for k := range c.keys {
+		if dim, ok := dims[k.ID.Dimension]; ok {
+			k.dim = dim
+			continue
+		}
+		for _, l := range k.held() {
+			c.end(k, l)
+		}
+	}
+}
+
+// reincarnate starts anew: the ledger saw this agent's past in another process's hands. What
+// this copy spent and had not reported is use without a lease (3.15); its leases are the
+// original's.
+func (c *Core) reincarnate(now Instant) {
+	c.incarnation, c.token = c.newID(now), nil
+	c.cancels = nil
+	for k := range c.keys {
+		k.ask = nil
+		for _, l := range slices.Concat(k.closing, k.held()) {
+			l.seal()
+			if unreported := l.taken() - l.reported.taken; unreported > 0 {
+				c.addUnleasedIn(now, k, windowID{l.window.GetStartUs(), l.window.GetEndUs()}, unreported)
+			}
+			c.drop(k, l)
+		}
+		for _, u := range k.unleased {
+			u.id, u.taken, u.acked = c.newID(now), u.taken-u.acked, 0
+		}
+		k.unleased = slices.DeleteFunc(k.unleased, func(u *unleased) bool { return u.taken == 0 })
+		c.tend(now, k)
+	}
+	c.syncAt = now
+}

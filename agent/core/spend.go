@@ -1,0 +1,125 @@
+package core
+
+import (
+	"slices"
+
+	"github.com/gofrs/uuid/v5"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// spend is one item of the exact lane.
+type spend struct {
+	id     ID
+	key    *Key
+	cost   int64
+	waiter *Waiter // nil once abandoned
+}
+
+// maxSpends is how many items one Spend carries at most. While one is in flight the others
+// gather, so that the ledger commits them together.
+const maxSpends = 256
+
+// queueSpend puts a caller in line for the exact lane.
+func (c *Core) queueSpend(now Instant, w *Waiter) {
+	s := &spend{id: c.newID(now), key: w.key, cost: w.Cost, waiter: w}
+	w.spend, w.exact = s, true
+	c.spends = append(c.spends, s)
+}
+
+// abandon leaves an item without a caller. If it may have reached the ledger it is taken
+// back: nobody was told that it was spent.
+func (c *Core) abandon(s *spend) {
+	s.waiter.spend = nil
+	s.waiter = nil
+	if i := slices.Index(c.spends, s); i >= 0 {
+		c.spends = slices.Delete(c.spends, i, i+1)
+		return
+	}
+	c.refunds = append(c.refunds, &pb.Cancel{GrantId: s.id.Bytes(), Key: wireKey(s.key.ID)})
+}
+
+// SpendWaiting reports that BuildSpend has something to send.
+func (c *Core) SpendWaiting(now Instant) bool {
+	return c.spending == nil && c.refunded == 0 && now >= c.retryAt && (len(c.spends) > 0 || len(c.refunds) > 0)
+}
+
+// BuildSpend returns the next request of the exact lane, or nil. validFor bounds how long an
+// item may take to reach the ledger: an older one is void there.
+func (c *Core) BuildSpend(now Instant, validFor Instant) *pb.SpendRequest {
+	if !c.SpendWaiting(now) {
+		return nil
+	}
+	n := min(len(c.spends), maxSpends)
+	c.spending = slices.Clone(c.spends[:n])
+	c.spends = slices.Clone(c.spends[n:])
+	c.refunded = len(c.refunds)
+	notAfter := c.LedgerTime(now + validFor).UnixMicro()
+	req := &pb.SpendRequest{Hello: c.hello(), Refunds: c.refunds[:c.refunded]}
+	for _, s := range c.spending {
+		req.Items = append(req.Items, &pb.SpendItem{SpendId: s.id.Bytes(), Key: wireKey(s.key.ID), Cost: s.cost, NotAfterUs: notAfter})
+	}
+	return req
+}
+
+// SpendDone takes in what came of the Spend in flight: a reply, or nil after an error, whose
+// outcome is unknown: the callers are told of an outage and the items are taken back.
+func (c *Core) SpendDone(now Instant, sent Instant, reply *pb.SpendReply) {
+	items, refunded := c.spending, c.refunded
+	c.spending, c.refunded = nil, 0
+	if reply == nil {
+		c.failures++
+		c.retryAt = now + c.backoff()
+		for _, s := range items {
+			if w := s.waiter; w != nil {
+				c.abandon(s)
+				c.finish(w, c.without(now, s.key, w))
+			}
+		}
+		return
+	}
+	c.answered(now, sent, reply.GetLedgerNowUs())
+	c.failures, c.retryAt = 0, 0
+	c.refunds = slices.Clone(c.refunds[refunded:])
+	for _, st := range reply.GetKeys() {
+		c.learn(now, st)
+	}
+	for i, d := range reply.GetDecisions() {
+		if i < len(items) && items[i].waiter != nil && items[i].id == uuid.FromBytesOrNil(d.GetGrantId()) {
+			c.spent(now, items[i], d)
+		}
+	}
+}
+
+// spent answers one caller of the exact lane.
+func (c *Core) spent(now Instant, s *spend, d *pb.Decision) {
+	w, k := s.waiter, s.key
+	s.waiter, w.spend = nil, nil
+	t := k.answer(now, k.left(now))
+	switch reason := quota.Reason(d.GetReason()); {
+	case d.GetFault() != nil:
+		c.refused(now, k, d.GetFault())
+		if denied := k.Take(now, w.Cost); denied.Denied {
+			c.finish(w, Outcome{Taken: denied})
+			return
+		}
+		c.finish(w, Outcome{Taken: t, Unavailable: true})
+	case d.GetAmount() > 0:
+		t.Allowed = true
+		c.finish(w, Outcome{Taken: t})
+	case reason == quota.Exhausted || reason == quota.LeasedOut || reason == quota.TooLarge:
+		c.deny(now, k, s.cost, reason, d.GetGeneration())
+		t.Denied, t.Reason = true, reason
+		if denial := k.denial.Load(); denial.covers(now, s.cost) {
+			t = k.Take(now, s.cost)
+			if t.Allowed { // a lease came meanwhile: it is the caller's
+				c.finish(w, Outcome{Taken: t})
+				return
+			}
+		}
+		c.finish(w, Outcome{Taken: t})
+	default:
+		c.finish(w, Outcome{Taken: t, Unavailable: true})
+	}
+}

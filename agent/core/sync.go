@@ -1,0 +1,292 @@
+package core
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// Most that one Sync carries of each. What is left over goes in the next one, at once.
+const (
+	maxReports = 2000
+	maxAsks    = 1000
+	maxKeys    = 1000
+)
+
+// syncInFlight remembers what a Sync said, to know what its reply acknowledges.
+type syncInFlight struct {
+	request *pb.SyncRequest
+	sent    Instant
+	reports []sentReport
+	asks    []*Key
+	keys    map[*Key]bool
+}
+
+type sentReport struct {
+	key      *Key
+	lease    *Lease
+	unleased *unleased
+	report   report
+}
+
+// Heartbeat bounds: an agent in use syncs at least once a ttl; half a ttl leaves room for
+// one lost message.
+const (
+	minHeartbeat = 50 * time.Millisecond
+	maxHeartbeat = 10 * time.Second
+)
+
+// NextSync is when BuildSync may have a request, given no event before that.
+func (c *Core) NextSync() Instant {
+	switch {
+	case c.syncing != nil:
+		return c.syncing.sent + time.Hour
+	case len(c.dirty) > 0 || len(c.cancels) > 0 || c.Failing():
+		return c.retryAt
+	default:
+		return max(c.syncAt, c.retryAt)
+	}
+}
+
+// BuildSync returns the next request, or nil if none is due or one is in flight. Sending it
+// is the caller's part, and so is to call SyncDone with what came of it.
+func (c *Core) BuildSync(now Instant) *pb.SyncRequest {
+	if c.syncing != nil || now < c.retryAt {
+		return nil
+	}
+	beat := now >= c.syncAt || c.Failing()
+	if !beat && len(c.dirty) == 0 && len(c.cancels) == 0 {
+		return nil
+	}
+	if beat {
+		c.heartbeat(now)
+	}
+	s := &syncInFlight{sent: now, keys: map[*Key]bool{}, request: &pb.SyncRequest{Hello: c.hello()}}
+	s.request.Cancels = c.cancels
+	for k := range c.dirty {
+		if len(s.request.Reports) >= maxReports || len(s.request.Asks) >= maxAsks || len(s.request.Keys) >= maxKeys {
+			break
+		}
+		s.add(now, c, k)
+	}
+	c.syncing = s
+	return s.request
+}
+
+func (c *Core) hello() *pb.Hello {
+	return &pb.Hello{
+		Incarnation: c.incarnation.Bytes(), Name: c.cfg.Name, Region: c.cfg.Region,
+		PolicyVersion: c.version, Token: c.token,
+	}
+}
+
+// heartbeat makes every key with something new to say, or with a denial to check, part of
+// the next Sync.
+func (c *Core) heartbeat(now Instant) {
+	every := maxHeartbeat
+	for k := range c.keys {
+		every = min(every, k.dim.TTL/2)
+		if k.denial.Load() != nil {
+			k.refresh = true
+			c.dirty[k] = true
+		}
+		for _, l := range k.held() {
+			if l.now() != l.reported {
+				c.dirty[k] = true
+			}
+		}
+	}
+	c.syncAt = now + c.Jitter(max(every, minHeartbeat))
+}
+
+// add puts all that a key has to say into the request: reports before asks, so that the
+// ledger sizes the next lease by what this agent really holds.
+func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
+	s.keys[k] = true
+	if k.ask != nil {
+		c.returnUseless(k)
+	}
+	for _, l := range slices.Concat(k.closing, k.held()) {
+		if r := l.now(); r != l.reported {
+			s.reports = append(s.reports, sentReport{key: k, lease: l, report: r})
+			s.request.Reports = append(s.request.Reports, &pb.Report{
+				GrantId: l.id.Bytes(), Key: wireKey(k.ID), Window: l.window,
+				Taken: r.taken, Returned: r.returned, Final: r.final,
+			})
+		}
+	}
+	for _, u := range k.unleased {
+		if u.acked == u.taken {
+			continue
+		}
+		r := report{taken: min(u.taken, u.acked+k.step())}
+		s.reports = append(s.reports, sentReport{key: k, unleased: u, report: r})
+		s.request.Reports = append(s.request.Reports, &pb.Report{
+			GrantId: u.id.Bytes(), Key: wireKey(k.ID), Taken: r.taken, Unleased: true,
+			Window: &pb.Window{StartUs: u.window.start, EndUs: u.window.end},
+		})
+	}
+	if k.ask != nil {
+		if !k.ask.sent {
+			k.ask.sent, k.ask.firstSent = true, now
+		}
+		s.asks = append(s.asks, k)
+		s.request.Asks = append(s.request.Asks, &pb.Ask{
+			GrantId: k.ask.id.Bytes(), Key: wireKey(k.ID), Want: k.ask.want, Need: k.ask.need,
+		})
+	}
+	if k.refresh {
+		s.request.Keys = append(s.request.Keys, wireKey(k.ID))
+	}
+}
+
+// step is the most that a report of unleased use may grow by at once (3.13).
+func (k *Key) step() int64 {
+	limit := k.dim.Limit
+	if v := k.view.Load(); v != nil {
+		limit = v.limit
+	}
+	if limit < 0 {
+		return 1 << 62
+	}
+	return max(limit, 1)
+}
+
+// returnUseless seals leases whose rest covers none of the callers in wait: it would count
+// against what this agent may hold.
+func (c *Core) returnUseless(k *Key) {
+	if len(k.waiters) == 0 {
+		return
+	}
+	for _, l := range k.held() {
+		covers := slices.ContainsFunc(k.waiters, func(w *Waiter) bool { return w.Cost <= l.left() })
+		if !covers {
+			c.end(k, l)
+		}
+	}
+}
+
+// SyncDone takes in what came of the Sync in flight: a reply, or nil after an error.
+func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
+	s := c.syncing
+	c.syncing = nil
+	if s == nil {
+		return
+	}
+	if reply == nil {
+		c.failures++
+		c.retryAt = now + c.backoff()
+		for _, k := range s.asks {
+			c.tend(now, k) // sent now, an ask has an age to watch
+		}
+		return
+	}
+	c.answered(now, s.sent, reply.GetLedgerNowUs())
+	c.failures, c.retryAt = 0, 0
+	c.cancels = c.cancels[len(s.request.GetCancels()):]
+	if reply.GetNewIncarnation() {
+		c.reincarnate(now)
+		return
+	}
+	c.token = bytes.Clone(reply.GetToken())
+	if reply.GetCatalogue() != nil {
+		c.adopt(now, reply.GetCatalogue())
+	}
+	for i, result := range reply.GetResults() {
+		if i < len(s.reports) {
+			c.acknowledge(s.reports[i], result)
+		}
+	}
+	for _, st := range reply.GetKeys() {
+		c.learn(now, st)
+	}
+	for i, d := range reply.GetDecisions() {
+		if i < len(s.asks) {
+			c.decided(now, s.asks[i], d)
+		}
+	}
+	for k := range s.keys {
+		if c.keys[k] {
+			c.settleDirty(k)
+			c.tend(now, k)
+		}
+	}
+	if c.dims != nil {
+		early := c.early
+		c.early = nil
+		for _, w := range early {
+			c.Want(now, w)
+		}
+	}
+}
+
+// answered notes contact: round trip, the ledger's clock.
+func (c *Core) answered(now, sent Instant, ledgerUs int64) {
+	c.contact, c.contacted = now, true
+	took := now - sent
+	c.rtt += (took - c.rtt) / 4
+	if ledgerUs > 0 {
+		c.ledgerAt, c.ledgerOn = time.UnixMicro(ledgerUs).UTC(), sent+took/2
+	}
+}
+
+// backoff doubles from 50 ms to 2 s, with jitter, for ever.
+func (c *Core) backoff() time.Duration {
+	return c.Jitter(min(2*time.Second, 50*time.Millisecond<<min(c.failures-1, 6)))
+}
+
+// settleDirty takes a key off the list if it has nothing urgent left to say.
+func (c *Core) settleDirty(k *Key) {
+	now := c.ledgerAt.UnixMicro()
+	k.unleased = slices.DeleteFunc(k.unleased, func(u *unleased) bool {
+		return u.acked == u.taken && u.window.end != 0 && u.window.end < now
+	})
+	urgent := len(k.closing) > 0 || k.owesUnleased() || k.refresh || (k.ask != nil)
+	if !urgent {
+		delete(c.dirty, k)
+	}
+}
+
+// acknowledge takes in the ledger's answer to one report.
+func (c *Core) acknowledge(r sentReport, result *pb.ReportResult) {
+	if f := result.GetFault(); f != nil {
+		c.faults[f.GetCode()]++
+		// Repeating what the ledger refuses would never end. It keeps what it has; a lease
+		// that it does not accept reports of is over.
+		if r.unleased != nil {
+			r.unleased.acked = r.unleased.taken
+		} else {
+			c.drop(r.key, r.lease)
+		}
+		return
+	}
+	if r.unleased != nil {
+		r.unleased.acked = r.report.taken
+		return
+	}
+	r.lease.reported = r.report
+	if r.report.final {
+		c.drop(r.key, r.lease)
+		return
+	}
+	if result.GetState() != pb.GrantState_GRANT_STATE_LIVE || result.GetRevoked() {
+		// The ledger is ahead: the lease is over. What was taken is still reported.
+		if !r.lease.isSealed {
+			c.end(r.key, r.lease)
+		}
+	}
+}
+
+// drop forgets a lease whose last word was said.
+func (c *Core) drop(k *Key, l *Lease) {
+	l.seal()
+	k.past += l.taken()
+	rest := slices.DeleteFunc(slices.Clone(k.held()), func(o *Lease) bool { return o == l })
+	k.leases.Store(&rest)
+	k.closing = slices.DeleteFunc(k.closing, func(o *Lease) bool { return o == l })
+}
+
+func wireKey(k quota.Key) *pb.Key { return &pb.Key{Tenant: k.Tenant, Dimension: k.Dimension} }

@@ -1,0 +1,281 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// Low tells the core that a taker passed the watermark of a key's newest lease.
+func (c *Core) Low(now Instant, k *Key) {
+	if c.keys[k] {
+		k.lastUse = now
+		c.tend(now, k)
+	}
+}
+
+// Tick lets time pass: leases end, renewals fall due, idle keys are forgotten.
+func (c *Core) Tick(now Instant) {
+	for {
+		k, ok := c.wakes.due(now)
+		if !ok {
+			return
+		}
+		c.tend(now, k)
+	}
+}
+
+// NextTick is when Tick has something to do.
+func (c *Core) NextTick() (Instant, bool) { return c.wakes.next() }
+
+// tend brings one key up to date: it is called after every event that concerns the key.
+func (c *Core) tend(now Instant, k *Key) {
+	k.noteUse(now)
+	for _, l := range k.held() {
+		if now >= l.deadline || c.stopping {
+			c.end(k, l)
+		}
+	}
+	c.serve(now, k)
+	if c.stopping {
+		c.withdraw(k)
+		return
+	}
+	c.renew(now, k)
+	c.considerAsk(now, k)
+	if c.forgettable(now, k) {
+		c.forget(k)
+		return
+	}
+	c.schedule(now, k)
+}
+
+// end seals a lease and queues its final report.
+func (c *Core) end(k *Key, l *Lease) {
+	l.seal()
+	rest := slices.DeleteFunc(slices.Clone(k.held()), func(o *Lease) bool { return o == l })
+	k.leases.Store(&rest)
+	k.closing = append(k.closing, l)
+	c.dirty[k] = true
+}
+
+// serve lets waiting callers try again, first come first served; a smaller cost behind one
+// that does not fit may still pass.
+func (c *Core) serve(now Instant, k *Key) {
+	var still []*Waiter
+	for _, w := range k.waiters {
+		switch t := k.Take(now, w.Cost); {
+		case w.over:
+		case t.Allowed || t.Denied:
+			c.finish(w, Outcome{Taken: t})
+		default:
+			still = append(still, w)
+		}
+	}
+	k.waiters = still
+}
+
+// usedLately reports that the key is in use, so that running out would be felt.
+func (k *Key) usedLately(now Instant) bool {
+	return len(k.waiters) > 0 || now-k.lastUse < k.dim.TTL
+}
+
+// noteUse keeps lastUse current from the counters, since takers leave no other trace.
+func (k *Key) noteUse(now Instant) {
+	if total := k.total(); total != k.lastTotal {
+		k.lastTotal, k.lastUse = total, now
+	}
+}
+
+// lead is how long before its deadline a lease in use is replaced: time for two round trips,
+// at most a quarter of its life.
+func (c *Core) lead(k *Key) time.Duration {
+	return min(max(2*c.rtt, 20*time.Millisecond), k.dim.TTL/4)
+}
+
+// renew hands back most of a lease that nears its end, so that the ask for its successor is
+// not refused for what this one still holds; what is kept bridges the round trip.
+func (c *Core) renew(now Instant, k *Key) {
+	held := k.held()
+	if len(held) == 0 {
+		return
+	}
+	newest := held[len(held)-1]
+	if newest.renewed || k.ask != nil || now < newest.deadline-c.lead(k) || now < k.exactUntil {
+		return
+	}
+	if !k.usedLately(now) || k.denial.Load().covers(now, 1) {
+		return
+	}
+	newest.renewed = true
+	k.demand.sample(now, k.total(), k.dim.TTL)
+	keep := k.demand.over(2*c.rtt) + 1
+	for _, l := range held {
+		l.giveBack(keep)
+		keep = max(0, keep-l.left())
+	}
+}
+
+// considerAsk starts an ask if the key needs units and none is on its way.
+func (c *Core) considerAsk(now Instant, k *Key) {
+	if k.ask != nil {
+		if now-k.ask.firstSent < k.dim.TTL/2 || !k.ask.sent {
+			return
+		}
+		c.withdraw(k) // too old to bring a lease worth having: replaced in the same Sync
+	}
+	need, wanted := c.need(now, k)
+	if !wanted {
+		if !k.denial.Load().covers(now, 1) && k.ask == nil {
+			k.lowSent.Store(false)
+		}
+		return
+	}
+	if now < k.nextAsk || k.denial.Load().covers(now, need) || k.dim.Class == quota.Exact || now < k.exactUntil {
+		return
+	}
+	k.demand.sample(now, k.total(), k.dim.TTL)
+	k.ask = &ask{id: c.newID(now), need: need, want: c.want(now, k, need)}
+	c.dirty[k] = true
+}
+
+// need is the smallest lease that would help, and whether one is needed at all.
+func (c *Core) need(now Instant, k *Key) (int64, bool) {
+	var smallest int64
+	for _, w := range k.waiters {
+		if w.Cost > 0 && (smallest == 0 || w.Cost < smallest) {
+			smallest = w.Cost
+		}
+	}
+	if smallest > 0 {
+		return smallest, true
+	}
+	held := k.held()
+	if len(held) == 0 || !k.usedLately(now) {
+		return 0, false
+	}
+	newest := held[len(held)-1]
+	hint := max(1, k.needHint)
+	return hint, newest.renewed || k.left(now) <= newest.low
+}
+
+// leastLease is what a lease should at least hold, as a multiple of the cost in need: a round
+// trip for less is not worth it, and demand that is unknown, or was long ago, is not zero.
+const leastLease = 10
+
+// want is what recent demand needs for half a ttl, beside what is still in hand, and what
+// callers are waiting for now.
+func (c *Core) want(now Instant, k *Key, need int64) int64 {
+	var waiting int64
+	for _, w := range k.waiters {
+		waiting = min(waiting+w.Cost, 1<<60)
+	}
+	amount := waiting
+	if k.demand.known {
+		amount += max(k.demand.over(k.dim.TTL/2)-k.left(now), 0)
+	}
+	amount = max(amount, leastLease*min(need, 1<<50))
+	if k.dim.leaseMax > 0 {
+		amount = min(amount, k.dim.leaseMax)
+	}
+	return max(amount, need)
+}
+
+// withdraw takes back the ask in flight, if any.
+func (c *Core) withdraw(k *Key) {
+	if k.ask == nil {
+		return
+	}
+	if k.ask.sent {
+		c.cancels = append(c.cancels, &pb.Cancel{GrantId: k.ask.id.Bytes(), Key: wireKey(k.ID)})
+		c.dirty[k] = true
+	}
+	k.ask = nil
+}
+
+// forgettable reports that a key holds nothing, owes nothing and was not used for a ttl. A key
+// that used its one debt is kept: forgotten, it would get another.
+func (c *Core) forgettable(now Instant, k *Key) bool {
+	return k.idle() && !k.refresh && k.debtUsed == 0 && now-k.lastUse >= k.dim.TTL && !k.denial.Load().covers(now, 1)
+}
+
+// schedule sets when the key must be looked at again.
+func (c *Core) schedule(now Instant, k *Key) {
+	at := now + k.dim.TTL
+	sooner := func(t Instant) {
+		if t > now && t < at {
+			at = t
+		}
+	}
+	for _, l := range k.held() {
+		sooner(l.deadline)
+		if !l.renewed {
+			sooner(l.deadline - c.lead(k))
+		}
+	}
+	if k.ask != nil && k.ask.sent {
+		sooner(k.ask.firstSent + k.dim.TTL/2)
+	}
+	if d := k.denial.Load(); d != nil {
+		sooner(d.until)
+	}
+	sooner(k.nextAsk)
+	sooner(k.lastUse + k.dim.TTL)
+	c.wakes.set(k, at)
+}
+
+// Stop begins the graceful stop: nothing is taken any more, every lease is sealed, and the
+// Syncs that follow report and return everything. Callers in wait are told at once.
+func (c *Core) Stop(now Instant) {
+	c.stopping = true
+	for _, w := range c.early {
+		c.finish(w, Outcome{Unavailable: true})
+	}
+	c.early = nil
+	for _, s := range append(slices.Clone(c.spends), c.spending...) {
+		if s.waiter != nil {
+			c.finish(s.waiter, Outcome{Unavailable: true})
+			c.abandon(s)
+		}
+	}
+	for k := range c.keys {
+		for _, w := range k.waiters {
+			c.finish(w, Outcome{Unavailable: true})
+		}
+		k.waiters = nil
+		c.tend(now, k)
+	}
+}
+
+// Owes reports that something is still unreported or unreturned.
+func (c *Core) Owes() bool {
+	if len(c.cancels) > 0 || len(c.refunds) > 0 || len(c.spending) > 0 {
+		return true
+	}
+	for k := range c.keys {
+		if len(k.closing) > 0 || k.owesUnleased() || len(k.held()) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// addUnleased counts use without a lease, in the window that the ledger's time is in.
+func (c *Core) addUnleased(now Instant, k *Key, cost int64) {
+	w := k.dim.Calendar.WindowAt(c.LedgerTime(now))
+	id := windowID{start: w.Start.UnixMicro(), end: w.End.UnixMicro()}
+	c.addUnleasedIn(now, k, id, cost)
+}
+
+func (c *Core) addUnleasedIn(now Instant, k *Key, window windowID, cost int64) {
+	c.dirty[k] = true
+	for _, u := range k.unleased {
+		if u.window == window {
+			u.taken += cost
+			return
+		}
+	}
+	k.unleased = append(k.unleased, &unleased{id: c.newID(now), window: window, taken: cost})
+}

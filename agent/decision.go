@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// Decision is the answer to a take. A denial is a value; an outage is an error (see
+// UnavailableError).
+type Decision struct {
+	Allowed       bool
+	Reason        quota.Reason // why denied; or what is special about the allowance (open_mode, cold)
+	Limit         quota.Limit  // of the key's window
+	Remaining     quota.Units  // as this agent knows it, never negative
+	RetryIn       time.Duration
+	Reset         time.Duration // until the window ends; 0: not known, or never
+	Largest       quota.Units   // with too_large: the largest cost that can pass
+	PolicyVersion int64
+	Shadow        bool
+}
+
+// UnavailableError is an outage: the ledger cannot be asked and policy says not to go on
+// without it. It is never a denial: the quota may well have room.
+type UnavailableError struct {
+	Key     quota.Key
+	RetryIn time.Duration
+}
+
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("take %s: the control plane cannot be reached and no units are in hand", e.Key)
+}
+
+// ErrStopped is returned by takes after the agent has stopped.
+var ErrStopped = errors.New("the agent has stopped")
+
+// MaxCost is the largest cost of one take: the largest whole number that every JSON reader
+// keeps exact.
+const MaxCost = 1<<53 - 1
+
+func decision(t core.Taken) Decision {
+	d := Decision{
+		Allowed: t.Allowed, Reason: t.Reason, Limit: quota.LimitOf(quota.Units(t.Limit)),
+		Remaining: quota.Units(t.Remaining), RetryIn: t.RetryIn, Reset: t.Reset,
+		Largest: quota.Units(t.Largest), PolicyVersion: t.Version,
+	}
+	if t.Limit < 0 {
+		d.Limit = quota.NoLimit
+	}
+	return d
+}
+
+// RetryAfter is RetryIn in whole seconds, rounded up, at least 1; 0 if no moment is known.
+func (d Decision) RetryAfter() int64 { return wholeSeconds(d.RetryIn) }
+
+func wholeSeconds(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return int64((d-1)/time.Second) + 1
+}

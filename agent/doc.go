@@ -1,0 +1,2 @@
+// Package agent decides takes from leased units, without a message per decision.
+package agent

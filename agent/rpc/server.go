@@ -1,0 +1,123 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// Sizes and times of callers' connections.
+const (
+	maxTake      = 64 << 10 // bytes of one request; a take has some 400 at most
+	maxStreams   = 1024     // takes at once on one connection
+	handshakeFor = 5 * time.Second
+	pingIdle     = 30 * time.Second // a silent caller, so that a dead one is found
+	pingFor      = 10 * time.Second
+	minPing      = 5 * time.Second // a caller may ping this often
+	// stopFor is how long a stop waits for calls in flight. A take is over by then; a stream
+	// that watches health never is, and is cut.
+	stopFor = 2 * time.Second
+)
+
+// Taker decides. *agent.Agent is one.
+type Taker interface {
+	Take(ctx context.Context, tenant, dimension string, cost int64) (agent.Decision, error)
+}
+
+// Server is the gRPC door to an agent's decisions, with the standard health service and
+// reflection beside it. Its health is that of the door: an agent that has lost contact still
+// decides, as policy says, so callers must not be sent away. Readiness is the HTTP door's.
+type Server struct {
+	grpc   *grpc.Server
+	health *health.Server
+}
+
+// NewServer returns a server that does nothing until Serve.
+func NewServer(taker Taker) *Server {
+	s := &Server{health: health.NewServer(), grpc: grpc.NewServer(
+		grpc.MaxRecvMsgSize(maxTake), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(handshakeFor), grpc.WaitForHandlers(true),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingIdle, Timeout: pingFor}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
+	)}
+	pb.RegisterDecisionServiceServer(s.grpc, &decisions{taker: taker})
+	healthpb.RegisterHealthServer(s.grpc, s.health)
+	s.health.SetServingStatus(pb.DecisionService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	reflection.Register(s.grpc)
+	return s
+}
+
+// Serve answers on l until ctx ends, then takes no new calls and waits for those in flight.
+// It closes l, and may be called once.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	var wg sync.WaitGroup
+	over := make(chan struct{})
+	wg.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-over:
+		}
+		s.stop()
+	})
+	err := s.grpc.Serve(l)
+	close(over)
+	wg.Wait()
+	if err != nil && (ctx.Err() == nil || !errors.Is(err, grpc.ErrServerStopped)) {
+		return fmt.Errorf("serve decisions on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+func (s *Server) stop() {
+	s.health.Shutdown()
+	cut := time.AfterFunc(stopFor, s.grpc.Stop)
+	defer cut.Stop()
+	s.grpc.GracefulStop()
+}
+
+type decisions struct {
+	pb.UnimplementedDecisionServiceServer
+	taker Taker
+}
+
+// Take decides one request. A denied take is an error, so that a caller who looks at nothing
+// else is stopped. A denied peek is OK with allowed false: it asked, and here is the answer.
+func (s *decisions) Take(ctx context.Context, req *pb.TakeRequest) (*pb.TakeReply, error) {
+	key := quota.Key{Tenant: req.GetTenant(), Dimension: req.GetDimension()}
+	cost := int64(1)
+	if req.Cost != nil {
+		cost = req.GetCost()
+	}
+	if err := validate(key, cost); err != nil {
+		return nil, errorStatus(key, err)
+	}
+	d, err := s.taker.Take(ctx, key.Tenant, key.Dimension, cost)
+	switch {
+	case err != nil:
+		return nil, errorStatus(key, err)
+	case !d.Allowed && cost > 0:
+		return nil, deniedStatus(key, d)
+	}
+	return replyOf(d), nil
+}
+
+func validate(key quota.Key, cost int64) error {
+	if cost < 0 || cost > agent.MaxCost {
+		return &quota.FieldError{Field: "cost", Allowed: "a whole number from 0 to " + strconv.Itoa(agent.MaxCost)}
+	}
+	return key.Validate()
+}

@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/quotalease/quotalease/agent/core"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// Run keeps the agent in leases until ctx ends, then stops gracefully: it seals every lease,
+// reports and returns everything, for at most the stop timeout. What could not be reported by
+// then the ledger charges by class when the leases expire. Run may be called once.
+func (a *Agent) Run(ctx context.Context) error {
+	defer close(a.stopped)
+	loops, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	watching, unwatch := context.WithCancel(loops)
+	var wg sync.WaitGroup
+	wg.Go(func() { a.syncLoop(loops) })
+	wg.Go(func() { a.spendLoop(loops) })
+	wg.Go(func() { a.tickLoop(loops) })
+	wg.Go(func() { a.watchLoop(watching) })
+	<-ctx.Done()
+	unwatch()
+	a.mu.Lock()
+	a.core.Stop(a.now())
+	a.mu.Unlock()
+	kick(a.syncKick)
+	kick(a.spendKick)
+	patience := time.NewTimer(a.cfg.StopTimeout)
+	defer patience.Stop()
+	select {
+	case <-a.drained:
+	case <-patience.C:
+		a.log.Warn("stopped with reports unsent: the ledger will charge by class at expiry")
+	}
+	cancel()
+	wg.Wait()
+	return nil
+}
+
+// syncLoop has one Sync in flight at a time.
+func (a *Agent) syncLoop(ctx context.Context) {
+	drained := false
+	for ctx.Err() == nil {
+		a.mu.Lock()
+		now := a.now()
+		req := a.core.BuildSync(now)
+		next := a.core.NextSync()
+		if a.core.Stopping() && !a.core.Owes() && !drained {
+			drained = true
+			close(a.drained)
+		}
+		a.mu.Unlock()
+		if req == nil {
+			pause(ctx, a.syncKick, next-now)
+			continue
+		}
+		call, cancel := context.WithTimeout(ctx, a.cfg.SyncTimeout)
+		reply, err := a.uplink.Sync(call, req)
+		cancel()
+		if err != nil {
+			reply = nil
+		}
+		a.mu.Lock()
+		a.core.SyncDone(a.now(), reply)
+		a.noteContact(err)
+		a.mu.Unlock()
+		kick(a.tickKick)
+		kick(a.spendKick)
+	}
+}
+
+// spendLoop has one Spend in flight at a time; items gather behind it.
+func (a *Agent) spendLoop(ctx context.Context) {
+	for ctx.Err() == nil {
+		a.mu.Lock()
+		sent := a.now()
+		req := a.core.BuildSpend(sent, a.cfg.SpendTimeout)
+		a.mu.Unlock()
+		if req == nil {
+			pause(ctx, a.spendKick, time.Second)
+			continue
+		}
+		call, cancel := context.WithTimeout(ctx, a.cfg.SyncTimeout)
+		reply, err := a.uplink.Spend(call, req)
+		cancel()
+		if err != nil {
+			reply = nil
+		}
+		a.mu.Lock()
+		a.core.SpendDone(a.now(), sent, reply)
+		a.noteContact(err)
+		a.mu.Unlock()
+		kick(a.syncKick)
+	}
+}
+
+// tickLoop lets time pass for the core.
+func (a *Agent) tickLoop(ctx context.Context) {
+	for ctx.Err() == nil {
+		a.mu.Lock()
+		now := a.now()
+		a.core.Tick(now)
+		next, ok := a.core.NextTick()
+		a.mu.Unlock()
+		kick(a.syncKick)
+		if !ok {
+			next = now + time.Minute
+		}
+		pause(ctx, a.tickKick, next-now)
+	}
+}
+
+// watchLoop listens for notices, and reconnects for ever with backoff.
+func (a *Agent) watchLoop(ctx context.Context) {
+	const first, most = 100 * time.Millisecond, 5 * time.Second
+	wait := first
+	for ctx.Err() == nil {
+		a.mu.Lock()
+		incarnation := a.core.Incarnation()
+		a.mu.Unlock()
+		began := time.Now()
+		_ = a.uplink.Watch(ctx, &pb.WatchRequest{Incarnation: incarnation.Bytes()}, a.noticed)
+		if time.Since(began) > most {
+			wait = first
+		}
+		pause(ctx, nil, a.spread(wait))
+		wait = min(2*wait, most)
+	}
+}
+
+func (a *Agent) noticed(reply *pb.WatchReply) {
+	a.mu.Lock()
+	for _, n := range reply.GetNotices() {
+		a.core.Notice(a.now(), n)
+	}
+	a.mu.Unlock()
+	kick(a.syncKick)
+	kick(a.tickKick)
+}
+
+func (a *Agent) spread(d time.Duration) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.core.Jitter(d)
+}
+
+// noteContact logs the loss and the return of contact, once each. The owner holds mu.
+func (a *Agent) noteContact(err error) {
+	if lost := a.core.Failing(); lost != a.lost {
+		a.lost = lost
+		if lost {
+			a.log.Warn("contact with the control plane lost", "cause", err)
+		} else {
+			a.log.Info("contact with the control plane regained")
+		}
+	}
+}
+
+// pause waits for a kick, for d to pass, or for ctx to end.
+func pause(ctx context.Context, kicked <-chan struct{}, d core.Instant) {
+	timer := time.NewTimer(max(d, 0))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-kicked:
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,24 @@
+// Package web is the agent's HTTP door: decisions as JSON, forward auth for proxies, health
+// and metrics. See DOORS.md for what callers see.
+//
+// Promises, and the tests that guard them:
+//
+//   - Every answer has the same names, and a denial's status is 429, however it came about.
+//     (TestAnswersByReason)
+//   - An outage is 503 with Retry-After, never 429. (TestO4OutageIsNot429)
+//   - Waits are rounded up, so that who waits as told does not come too early, and are what
+//     is left, not the window's length. (TestH1RetryAfterRoundsUp, TestH2WhatIsLeft,
+//     TestR1_5RetryAfterOfTheTrace)
+//   - The headers describe the limit that decided, no number in them is negative, and all are
+//     well-formed. (TestH3HeadersDescribeTheDenier, TestH4NothingIsNegative,
+//     TestR4_1HeadersOnRequest)
+//   - A cost above the whole limit is told the largest that can pass, and no time.
+//     (TestR1_3TooLargeSaysTheLargest)
+//   - A peek gets an answer, not a denial. (TestA5PeekIsAnsweredNotDenied)
+//   - Bad input names the field and what is allowed, and the agent is never asked. What JSON
+//     readers could read in two ways is bad input. (TestBadBodiesNameTheField, FuzzTakeBody)
+//   - Forward auth charges the tenant that a trusted proxy names, and no other.
+//     (TestM4NoIdentityIs401, TestProxyNamesTheTenant)
+//   - nginx, which passes on only 401 and 403, can still answer 429. (TestNginxStyle)
+//   - A page in a browser cannot spend a quota. (TestOtherOriginsAreRefused)
+package web

@@ -1,0 +1,101 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// Limits of the http.Server around the handler. An idle connection outlives what proxies
+// keep theirs for (nginx 60 s, Caddy 120 s), so that none sends into a closing one.
+const (
+	ReadHeaderTimeout = 5 * time.Second
+	ReadTimeout       = 10 * time.Second
+	WriteTimeout      = 30 * time.Second // a take is over in two; metrics of many dimensions are not
+	IdleTimeout       = 3 * time.Minute
+	MaxHeaderBytes    = 32 << 10
+)
+
+// Agent decides, and knows whether it should be asked. *agent.Agent is one.
+type Agent interface {
+	Take(ctx context.Context, tenant, dimension string, cost int64) (agent.Decision, error)
+	Ready() error
+}
+
+// Config is what a handler is told.
+type Config struct {
+	Headers Headers // none: IETF
+	// TrustTenantHeader lets TenantHeader name the tenant at /v1/check. It is right only while
+	// nobody but a proxy that sets the header itself can reach the listener.
+	TrustTenantHeader bool
+	Metrics           http.Handler // of /metrics; none: 404
+}
+
+type handler struct {
+	agent   Agent
+	headers Headers
+	trust   bool
+}
+
+// New returns the handler of all paths.
+func New(a Agent, cfg Config) (http.Handler, error) {
+	switch cfg.Headers {
+	case "":
+		cfg.Headers = IETF
+	case Off, IETF, XRateLimit:
+	default:
+		return nil, fmt.Errorf("configure HTTP door: %w", &quota.FieldError{Field: "headers", Allowed: "ietf, x-ratelimit or off"})
+	}
+	h := &handler{agent: a, headers: cfg.Headers, trust: cfg.TrustTenantHeader}
+	foreign := http.NewCrossOriginProtection()
+	foreign.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusForbidden, "", "a page of another origin may not take")
+	}))
+	mux := http.NewServeMux()
+	mux.Handle("/v1/take", only(foreign.Handler(http.HandlerFunc(h.take)), http.MethodPost))
+	mux.Handle("/v1/check", only(http.HandlerFunc(h.check), http.MethodGet))
+	mux.Handle("/healthz", only(http.HandlerFunc(live), http.MethodGet, http.MethodHead))
+	mux.Handle("/readyz", only(http.HandlerFunc(h.ready), http.MethodGet, http.MethodHead))
+	if cfg.Metrics != nil {
+		mux.Handle("/metrics", only(cfg.Metrics, http.MethodGet, http.MethodHead))
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusNotFound, "", "paths are /v1/take, /v1/check, /healthz, /readyz and /metrics")
+	})
+	return mux, nil
+}
+
+func only(next http.Handler, methods ...string) http.Handler {
+	allow := strings.Join(methods, ", ")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, m := range methods {
+			if r.Method == m {
+				next.ServeHTTP(w, r)
+				return
+			}
+		}
+		w.Header().Set("Allow", allow)
+		refuse(w, http.StatusMethodNotAllowed, "", "allowed here: "+allow)
+	})
+}
+
+// live answers as long as the process does.
+func live(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	fmt.Fprintln(w, "alive")
+}
+
+func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if err := h.agent.Ready(); err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintf(w, "not ready\n%v\n", err)
+		return
+	}
+	fmt.Fprintln(w, "ready")
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+
+	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/rpc"
+	"github.com/quotalease/quotalease/agent/web"
+)
+
+type agentFlags struct {
+	grpc, http, region, name string
+	controlPlanes            []string
+	maxKeys                  int
+}
+
+func newAgentCommand(sh *shell) *cobra.Command {
+	var f agentFlags
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Run a regional agent",
+		Long: `Run a regional agent: it holds leases, decides takes from them without a message, and
+reports what was used. A stop by SIGTERM reports and returns everything that it holds.
+
+Every listener binds a loopback address: whoever can reach one may use it, until
+identities are checked.`,
+		Example: `  quotalease agent --region eu-west --control-plane 127.0.0.1:7600
+  curl -d '{"tenant":"acme","dimension":"report_export","cost":1}' http://127.0.0.1:7611/v1/take`,
+		Args: arguments(0, 0, "none"),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.grpc, "grpc", "127.0.0.1:7610", "address for decisions over gRPC")
+	flags.StringVar(&f.http, "http", "127.0.0.1:7611", "address for decisions over HTTP, metrics and health")
+	flags.StringVar(&f.region, "region", "local", "region that the agent serves")
+	flags.StringVar(&f.name, "name", "", "name for people (default the host's)")
+	flags.StringSliceVar(&f.controlPlanes, "control-plane", []string{defaultServer}, "control plane replica, host:port; may be repeated")
+	flags.IntVar(&f.maxKeys, "max-keys", 1_000_000, "keys held at most")
+	bound := sh.stopWithStdin(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx, cancel := bound(cmd.Context())
+		defer cancel()
+		return sh.runAgent(ctx, f)
+	}
+	return cmd
+}
+
+func (sh *shell) runAgent(ctx context.Context, f agentFlags) error {
+	if f.name == "" {
+		f.name, _ = os.Hostname()
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	uplink, err := rpc.NewUplink(f.controlPlanes)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = uplink.Close() }()
+	a, err := agent.New(agent.Config{
+		Name: f.name, Region: f.region, MaxKeys: f.maxKeys, Logger: sh.logger(), Metrics: registry,
+	}, uplink)
+	if err != nil {
+		return err
+	}
+	handler, err := web.New(a, web.Config{
+		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), TrustTenantHeader: true,
+	})
+	if err != nil {
+		return err
+	}
+	open, err := openDoors(ctx, f.grpc, f.http)
+	if err != nil {
+		return err
+	}
+	open.announce(sh.out)
+	// The agent outlives its doors: takes under way end before the last report (D6).
+	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	running := make(chan error, 1)
+	go func() { running <- a.Run(inner) }()
+	err = open.serve(ctx, rpc.NewServer(a).Serve, handler)
+	stop()
+	if runErr := <-running; runErr != nil && err == nil {
+		err = fmt.Errorf("run the agent: %w", runErr)
+	}
+	return err
+}

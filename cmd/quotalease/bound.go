@@ -1,0 +1,146 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quotalease/quotalease/controlplane"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+type boundView struct {
+	Dimension         string   `json:"dimension"`
+	Tenant            string   `json:"tenant"`
+	Class             string   `json:"class"`
+	Bound             string   `json:"bound"` // in words
+	Limit             *int64   `json:"limit"`
+	Unlimited         bool     `json:"unlimited"`
+	Budget            *int64   `json:"budget"`
+	BudgetUnlimited   bool     `json:"budget_unlimited"`
+	Most              *int64   `json:"most"`
+	MostUnlimited     bool     `json:"most_unlimited"`
+	Over              string   `json:"over"`
+	Agents            int32    `json:"agents"`
+	LeaseCap          *int64   `json:"lease_cap"`
+	LeaseCapUnlimited bool     `json:"lease_cap_unlimited"`
+	AtRisk            *int64   `json:"at_risk"` // null: as lease_cap
+	TTLSeconds        float64  `json:"ttl_seconds"`
+	LeaseLastsSeconds float64  `json:"lease_lasts_seconds"`
+	FetchesPerSecond  float64  `json:"fetches_per_second"`
+	Advice            []string `json:"advice"`
+
+	message *pb.Bound
+}
+
+func newBoundView(b *pb.Bound) boundView {
+	v := boundView{
+		Dimension: b.GetDimension(), Tenant: b.GetTenant(), Class: b.GetClass(), Bound: controlplane.BoundLine(b),
+		Over: b.GetOver(), Agents: b.GetAgents(),
+		TTLSeconds: seconds(b.GetTtlUs()), LeaseLastsSeconds: seconds(b.GetLeaseLastsUs()),
+		FetchesPerSecond: float64(b.GetFetchesPerSecondMilli()) / 1000,
+		Advice:           each(b.GetAdvice(), func(s string) string { return s }),
+		message:          b,
+	}
+	v.Limit, v.Unlimited = amount(b.GetLimit())
+	v.Budget, v.BudgetUnlimited = amount(b.GetBudget())
+	v.Most, v.MostUnlimited = amount(b.GetMost())
+	// Without a budget an agent may hold whatever an int64 does: no figure worth a reading.
+	if v.LeaseCapUnlimited = b.GetLeaseCap() == math.MaxInt64; !v.LeaseCapUnlimited {
+		l, risk := b.GetLeaseCap(), b.GetAtRisk()
+		v.LeaseCap, v.AtRisk = &l, &risk
+	}
+	return v
+}
+
+// lines says a bound in words.
+func (v boundView) lines() []string {
+	whose := v.Dimension
+	if v.Tenant != "" {
+		whose += " of " + printable(v.Tenant)
+	}
+	agents, b := int64(v.Agents), v.message
+	lines := []string{
+		whose + ": " + v.Bound,
+		fmt.Sprintf("  class %s, limit %s, budget %s, ttl %s", v.Class, grouped(v.Limit), grouped(v.Budget), lasting(b.GetTtlUs())),
+	}
+	switch {
+	case v.LeaseCapUnlimited:
+		lines = append(lines, fmt.Sprintf("  %s agents hold what they need, without a limit", grouped(&agents)))
+	case *v.LeaseCap > 0:
+		lines = append(lines, fmt.Sprintf("  %s agents x %s unspent = %s units at risk", grouped(&agents), grouped(v.LeaseCap), grouped(v.AtRisk)))
+	}
+	if v.FetchesPerSecond > 0 {
+		lines = append(lines, fmt.Sprintf("  a lease lasts %s at peak, %s fetches/s in all", lasting(b.GetLeaseLastsUs()), thousandths(b.GetFetchesPerSecondMilli())))
+	}
+	for _, a := range v.Advice {
+		lines = append(lines, "  "+a)
+	}
+	return lines
+}
+
+// thousandths writes n/1000 with as many decimals as it has.
+func thousandths(n int64) string {
+	whole := n / 1000
+	s := grouped(&whole)
+	if rest := n % 1000; rest != 0 {
+		s += strconv.FormatFloat(float64(rest)/1000, 'f', -1, 64)[1:]
+	}
+	return s
+}
+
+func newBoundCommand(sh *shell) *cobra.Command {
+	var request pb.GetBoundRequest
+	cmd := &cobra.Command{
+		Use:   "bound [DIMENSION]",
+		Short: "Compute how far a limit can be overshot, and what its leases cost",
+		Long: `Bound computes, before it is accepted, the most that a window can end with: N agents that
+hold at most L unspent units each are N x L at risk, and the class says how much of that
+can come on top of the limit. It also says how long a lease lasts at peak, how many
+fetches a second follow, and when a smaller L, a shorter ttl or the exact lane is better.`,
+		Example: `  quotalease bound
+  quotalease bound report_export --agents 40
+  quotalease bound report_export --tenant acme --peak 2000`,
+		Args: arguments(0, 1, "a dimension, or none for all"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for flag, n := range map[string]int64{"agents": int64(request.GetAgents()), "peak": request.GetPeakPerSecond()} {
+				if cmd.Flags().Changed(flag) && n < 1 {
+					return misuse("--%s: %d; allowed: 1 or more", flag, n)
+				}
+			}
+			if len(args) == 1 {
+				request.Dimension = args[0]
+			}
+			reply, err := ask(cmd.Context(), sh, "compute bound", pb.AdminServiceClient.GetBound, &request)
+			if err != nil {
+				return err
+			}
+			return sh.showBounds(each(reply.GetBounds(), newBoundView))
+		},
+	}
+	cmd.Flags().Int32Var(&request.Agents, "agents", 0, "N, how many agents share the quota (default as many as were seen lately)")
+	cmd.Flags().StringVar(&request.Tenant, "tenant", "", "with this tenant's limit (default the dimension's own)")
+	cmd.Flags().Int64Var(&request.PeakPerSecond, "peak", 0, "units a second of all agents at peak (default the limit spread over its window)")
+	return cmd
+}
+
+func (sh *shell) showBounds(views []boundView) error {
+	return sh.show(views, func(w io.Writer) error {
+		if len(views) == 0 {
+			sh.note("no dimensions")
+		}
+		for i, v := range views {
+			lines := v.lines()
+			if i > 0 {
+				lines = append([]string{""}, lines...)
+			}
+			if err := writeLines(w, lines); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

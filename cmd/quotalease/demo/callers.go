@@ -1,0 +1,185 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+	"github.com/quotalease/quotalease/sim/trace"
+)
+
+// Count is what the callers of one key saw. It knows nothing of the ledger.
+type Count struct {
+	Used        quota.Units // of allowed takes
+	Open        quota.Units // of those, allowed without a lease during the outage
+	Unknown     quota.Units // of takes whose answer never came: they may have been charged
+	Allowed     int64
+	Denied      int64
+	Unavailable int64
+}
+
+// Callers send takes to agents, a few at a time per region, and count the answers.
+type Callers struct {
+	regions []*region
+	next    atomic.Uint64
+	wg      sync.WaitGroup
+	mu      sync.Mutex // guards counts and faults
+	counts  map[quota.Key]*Count
+	faults  []string
+}
+
+type region struct {
+	name string
+	conn *grpc.ClientConn
+	work chan trace.Event
+	gone atomic.Bool // the agent was killed: callers go to the other regions
+}
+
+const (
+	callersPerRegion = 24
+	callTimeout      = 3 * time.Second
+)
+
+// NewCallers connects to agents at addresses, by region.
+func NewCallers(regions []string, addresses []string) (*Callers, error) {
+	c := &Callers{counts: map[quota.Key]*Count{}}
+	for i, name := range regions {
+		conn, err := grpc.NewClient(addresses[i], grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			return nil, fmt.Errorf("connect to the agent in %s: %w", name, err)
+		}
+		c.regions = append(c.regions, &region{name: name, conn: conn, work: make(chan trace.Event)})
+	}
+	return c, nil
+}
+
+// Start lets the callers work until Finish.
+func (c *Callers) Start(ctx context.Context) {
+	for _, r := range c.regions {
+		client := pb.NewDecisionServiceClient(r.conn)
+		for range callersPerRegion {
+			c.wg.Go(func() {
+				for e := range r.work {
+					c.take(ctx, client, e)
+				}
+			})
+		}
+	}
+}
+
+// Send hands an event to the callers of the next region whose agent is there.
+func (c *Callers) Send(ctx context.Context, e trace.Event) error {
+	for {
+		r := c.regions[c.next.Add(1)%uint64(len(c.regions))]
+		if r.gone.Load() {
+			continue
+		}
+		select {
+		case r.work <- e:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Gone tells that a region's agent was killed.
+func (c *Callers) Gone(i int) { c.regions[i].gone.Store(true) }
+
+// Finish waits for the answers on their way.
+func (c *Callers) Finish() {
+	for _, r := range c.regions {
+		close(r.work)
+	}
+	c.wg.Wait()
+	for _, r := range c.regions {
+		_ = r.conn.Close()
+	}
+}
+
+func (c *Callers) take(ctx context.Context, client pb.DecisionServiceClient, e trace.Event) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	cost := int64(e.Cost)
+	reply, err := client.Take(ctx, &pb.TakeRequest{Tenant: e.Tenant, Dimension: e.Dimension, Cost: &cost})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := quota.Key{Tenant: e.Tenant, Dimension: e.Dimension}
+	n, ok := c.counts[key]
+	if !ok {
+		n = &Count{}
+		c.counts[key] = n
+	}
+	switch {
+	case err == nil && reply.GetAllowed():
+		n.Allowed++
+		n.Used += e.Cost
+		if quota.Reason(reply.GetReason()) == quota.OpenMode {
+			n.Open += e.Cost
+		}
+	case err == nil:
+		n.Denied++
+	case status.Code(err) == codes.ResourceExhausted:
+		n.Denied++
+	case saidUnavailable(err):
+		n.Unavailable++
+	case status.Code(err) == codes.InvalidArgument || status.Code(err) == codes.Unimplemented:
+		c.fault(err)
+	default: // the agent died on it, or time ran out: nobody knows
+		n.Unavailable++
+		n.Unknown += e.Cost
+	}
+}
+
+// saidUnavailable reports that the agent itself answered that there is an outage: nothing
+// was charged. A connection that broke looks alike but for the details.
+func saidUnavailable(err error) bool {
+	st := status.Convert(err)
+	if st.Code() != codes.Unavailable {
+		return false
+	}
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == "quotalease" {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Callers) fault(err error) {
+	if len(c.faults) < 10 {
+		c.faults = append(c.faults, err.Error())
+	}
+}
+
+// Counts returns what was counted so far.
+func (c *Callers) Counts() map[quota.Key]Count {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counts := make(map[quota.Key]Count, len(c.counts))
+	for k, n := range c.counts {
+		counts[k] = *n
+	}
+	return counts
+}
+
+// Err is what went wrong that should not: requests that the agents could not read.
+func (c *Callers) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.faults) == 0 {
+		return nil
+	}
+	return errors.New("an agent refused a request: " + c.faults[0])
+}

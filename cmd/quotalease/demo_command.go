@@ -1,0 +1,144 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quotalease/quotalease/cmd/quotalease/demo"
+	"github.com/quotalease/quotalease/controlplane"
+)
+
+type demoFlags struct {
+	dataDir string
+	trace   traceFlags
+	seed    uint64
+	length  time.Duration
+	speed   string
+	verbose bool
+}
+
+func newDemoCommand(sh *shell) *cobra.Command {
+	var f demoFlags
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Watch quotas hold across three regions while things go wrong",
+		Long: `Play traffic through three regional agents on a real Postgres while things go wrong: the
+control plane is killed and comes back, one agent is killed with SIGKILL, one limit is cut.
+At the end what the callers counted is held against the ledger, the limits and the bounds.
+It takes about half a minute.
+
+With --trace the traffic is that of a log: each first path segment (or what the CSV says)
+becomes a dimension, and each limit half of what the busiest tenant used, so that denials
+must occur. The derived policy is printed.
+
+Exit code 0 means that every bound held, that ledger and callers agree as the classes allow,
+and that the ledger adds up; 1 that something did not.
+
+  used       units of allowed takes, as the callers counted them
+  held       units that a killed agent left unconfirmed: charged as if used
+  bound      most that the promise lets one tenant use: of the tenant that used most
+  overshoot  use beyond what was ever promised, as far as reports reveal it
+  over limit use above a limit that was cut afterwards: no promise was broken`,
+		Example: `  quotalease demo
+  quotalease demo -o json
+  quotalease demo --trace access.log
+  quotalease demo --trace usage.csv --tenant-column customer --cost-column tokens`,
+		Args: arguments(0, 0, "none"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return sh.runDemo(cmd, f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.dataDir, "data-dir", "", "folder for the private Postgres's data, kept (default temporary)")
+	flags.Uint64Var(&f.seed, "seed", 1, "of the built-in traffic")
+	flags.DurationVar(&f.length, "length", 24*time.Second, "of the traffic")
+	flags.StringVar(&f.speed, "speed", "", "of a trace: 1 as recorded, 60 for an hour a minute, max (default so that it lasts --length)")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the processes log")
+	f.trace.register(flags)
+	sh.databaseFlag(cmd)
+	return cmd
+}
+
+func (sh *shell) runDemo(cmd *cobra.Command, f demoFlags) error {
+	ctx := cmd.Context()
+	o := demo.Options{
+		DatabaseURL: sh.databaseURL, DataDir: f.dataDir, Seed: f.seed, Length: f.length, Verbose: f.verbose,
+		Say: func(line string) { sh.note("%s", line) },
+	}
+	if f.length < 5*time.Second || f.length > 10*time.Minute {
+		return misuse("--length: %s; allowed: 5s to 10m", f.length)
+	}
+	if f.trace.file == "" && (f.speed != "" || f.trace.set()) {
+		return misuse("--speed and the column flags belong to a trace: give --trace FILE too")
+	}
+	if f.trace.file != "" {
+		events, err := sh.loadTrace(ctx, &f.trace)
+		if err != nil {
+			return err
+		}
+		o.Events = events
+		o.Policy = func(text []byte) { sh.note("policy derived from the trace:\n%s", indent(string(text))) }
+		if f.speed != "" {
+			if o.Speed, err = speedOf(f.speed); err != nil {
+				return err
+			}
+			o.Fast = o.Speed == 0
+		}
+	}
+	report, err := demo.Run(ctx, o)
+	if err != nil {
+		if ctx.Err() != nil {
+			return &exitError{exitInterrupted, errors.New("interrupted; everything was stopped")}
+		}
+		return err
+	}
+	if err := sh.show(report, func(w io.Writer) error { return printDemo(w, report) }); err != nil {
+		return err
+	}
+	if !report.OK() {
+		return found()
+	}
+	return nil
+}
+
+func indent(s string) string {
+	return "  " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n  ")
+}
+
+func printDemo(w io.Writer, r *demo.Report) error {
+	fmt.Fprintln(w)
+	t := newTable(text("DIMENSION"), text("CLASS"), number("LIMIT"), number("TENANTS"), number("USED"), number("MOST BY ONE"),
+		number("BOUND"), number("DENIED"), number("UNAVAILABLE"), number("CONFIRMED"), number("HELD"), number("UNCERTAIN"),
+		number("OVERSHOOT"), number("OVER LIMIT"))
+	g := controlplane.Grouped
+	for _, d := range r.Dimensions {
+		limit := g(int64(d.Limit))
+		if d.Cut {
+			limit += " (cut)"
+		}
+		t.add(d.Name, d.Class, limit, g(int64(d.Tenants)), g(int64(d.Used)), g(int64(d.MostUsed)), g(int64(d.Bound)),
+			g(d.Denied), g(d.Unavailable), g(int64(d.Confirmed)), g(int64(d.Held)), g(int64(d.Uncertain)),
+			g(int64(d.Overshoot)), g(int64(d.OverLimit)))
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\n%s decisions, %s database commits: %.0f decisions per commit\n", g(r.Decisions), g(r.Commits), r.DecisionsPerCommit)
+	fmt.Fprintf(w, "ledger verify: %s accounts and %s grants recomputed, %s differences\n",
+		g(int64(r.Verify.Accounts)), g(int64(r.Verify.Grants)), g(int64(r.Verify.Differences)))
+	for _, line := range append(r.Verify.Found, r.Broken...) {
+		fmt.Fprintln(w, "  BROKEN", line)
+	}
+	verdict := func(ok bool, yes, no string) string {
+		if ok {
+			return yes
+		}
+		return no
+	}
+	_, err := fmt.Fprintf(w, "%s; %s (%.0f s)\n", verdict(r.Held, "every bound held", "A BOUND WAS BROKEN"),
+		verdict(r.Agree, "ledger and callers agree as the classes allow", "LEDGER AND CALLERS DISAGREE"), r.Seconds)
+	return err
+}

@@ -1,0 +1,29 @@
+// Command quotalease is the one binary of the system: it runs control planes and agents, and
+// is what operators read and change them with. The package holds flags, wiring and output
+// only; what a command does is done in the room that it calls.
+//
+// shell is what a command has of the outside world; commands in root.go lists every command,
+// and run turns a command line into output and an exit code.
+//
+// Promises, and the tests that guard them:
+//
+//   - Every command has a purpose and an example in its help. (TestEveryCommandTeachesItself)
+//   - Exit codes are those of the help: 0 done, 1 found, 2 refused, 3 outage, 130 interrupted.
+//     (TestHelpNamesTheExitCodes, TestDiffExitsLikeDiff, TestWrongUsageSaysWhatIsAllowed,
+//     TestAnUnreachableControlPlaneIsAnOutage, TestPostgresThatDoesNotAnswerIsAnOutage,
+//     TestAnInterruptHasItsOwnCode)
+//   - Wrong usage names the flag or argument and what is allowed, and asks for nothing.
+//     (TestWrongUsageSaysWhatIsAllowed)
+//   - Output is a table for people or JSON for scripts, and neither changes unawares.
+//     (TestOutputForPeopleAndScripts, TestNumbersInJSONAreNumbers, TestEmptyResultsSaySo)
+//   - Names that agents or tenants choose cannot move a terminal's cursor.
+//     (TestCellsCannotMoveTheCursor)
+//   - A bound reads as a contract would say it. (TestR2_4BoundPrintsTheWorkedNumbers)
+//   - A policy is checked without a server, every fault with its place.
+//     (TestValidatePrintsEveryFaultWithItsPlace, TestValidateNeedsNoServer)
+//   - What is off in the ledger is printed. (TestLedgerVerifyFindsWhatIsOff)
+//   - What takes longer than two seconds says so. (TestWhatTakesLongIsSeenToGoOn)
+//   - Connection strings and their passwords are shown to nobody.
+//     (TestSecretsOfConnectionStringsAreHidden, TestHelpShowsNoSecret)
+//   - Listeners stay on loopback. (TestListenersStayOnLoopback, TestOtherAddressesAreRefused)
+package main

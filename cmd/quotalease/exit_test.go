@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+func TestWrongUsageSaysWhatIsAllowed(t *testing.T) {
+	t.Parallel()
+	c := busy().serve(t)
+	missing := filepath.Join(t.TempDir(), "none.yaml")
+	for _, tt := range []struct {
+		line string
+		says []string
+	}{
+		{"usage --wrong", []string{"unknown flag: --wrong", "see quotalease usage --help"}},
+		{"usage a b", []string{"2 arguments; allowed: a tenant, or none for all"}},
+		{"usge", []string{`no such command: "usge"; near: usage`}},
+		{"policy aply", []string{`no such command: "aply"; near: apply`, "see quotalease policy --help"}},
+		{"usage -o xml", []string{`--output: "xml"; allowed: table, json`}},
+		{"usage --timeout 0s", []string{"--timeout: 0s; allowed: more than 0s"}},
+		{"usage --timeout soon", []string{`invalid argument "soon" for "--timeout"`}},
+		{"usage --server nowhere", []string{`--server: "nowhere"; allowed: host:port`}},
+		{"usage --limit 0", []string{"--limit: 0; allowed: 1 or more"}},
+		{"policy history --limit -1", []string{"--limit: -1; allowed: 1 or more"}},
+		{"policy apply --why x", []string{"-f: missing; allowed: a policy file, a directory, or - for stdin"}},
+		{"policy apply -f -", []string{"--why: missing; allowed: a reason"}},
+		{"policy apply -f - -f - --why x", []string{"-f: stdin is named twice"}},
+		{"policy apply --why x -f " + missing, []string{"-f: ", "none.yaml"}},
+		{"policy get zero", []string{`VERSION: "zero"; allowed: a number from 1`}},
+		{"policy rollback 0 --why x", []string{`VERSION: "0"; allowed: a number from 1`}},
+		{"policy rollback 3", []string{"--why: missing"}},
+		{"policy diff", []string{"either files, or --from with or without --to"}},
+		{"policy diff - --from 3", []string{"either files, or --from with or without --to"}},
+		{"policy diff --to 3", []string{"--from, --to: allowed: numbers from 1"}},
+		{"policy explain acme", []string{"1 argument; allowed: a tenant and a dimension"}},
+		{"lease show x", []string{`ID: "x"; allowed: a UUID`}},
+		{"lease list --agent x", []string{`--agent: "x"; allowed: a UUID`}},
+		{"lease revoke --why x", []string{"either ids, or --tenant with --dimension"}},
+		{"lease revoke --why x --tenant acme", []string{"--tenant, --dimension: allowed: both or neither"}},
+		{"lease revoke --why x --tenant acme --dimension d " + someID, []string{"either ids, or --tenant with --dimension"}},
+		{"lease revoke " + someID, []string{"--why: missing"}},
+		{"bound --agents 0", []string{"--agents: 0; allowed: 1 or more"}},
+		{"bound --peak -5", []string{"--peak: -5; allowed: 1 or more"}},
+		{"migrate down", []string{"--database-url: missing"}},
+		{"migrate down --database-url postgres://127.0.0.1/x", []string{`migrate: "down"; allowed: up, status`}},
+		{"ledger verify", []string{"--database-url: missing; allowed: a Postgres connection string, here or in QUOTALEASE_DATABASE_URL"}},
+	} {
+		t.Run(tt.line, func(t *testing.T) {
+			t.Parallel()
+			r := c.run(t, strings.Fields(tt.line)...)
+			r.expect(t, exitRefused)
+			wantText(t, "stderr", r.err, tt.says...)
+			if r.out != "" {
+				t.Errorf("stdout: %q, want nothing", r.out)
+			}
+		})
+	}
+}
+
+func TestChangesNeedAName(t *testing.T) {
+	t.Parallel()
+	c := busy().serve(t)
+	delete(c.env, "USER")
+	r := c.run(t, "policy", "rollback", "3", "--why", "x")
+	r.expect(t, exitRefused)
+	wantText(t, "stderr", r.err, "--who: missing, and $USER is empty")
+}
+
+func TestRefusalsOfTheControlPlane(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		err  error
+		code int
+		says []string
+	}{
+		{"faulty files", status.Error(codes.InvalidArgument, "a.yaml:3: limit: -1; allowed: 0 or above\na.yaml:9: class: soft; allowed: exact, hard"), exitRefused,
+			[]string{"apply policy:\na.yaml:3: limit: -1; allowed: 0 or above\na.yaml:9: class"}},
+		{"overtaken", status.Error(codes.Aborted, "the policy was changed by someone else"), exitRefused, []string{"apply policy: the policy was changed by someone else"}},
+		{"no Postgres", status.Error(codes.Unavailable, "control plane is unavailable"), exitOutage,
+			[]string{"apply policy: control plane is unavailable", "see in its log whether it reaches its Postgres"}},
+		{"late", status.Error(codes.DeadlineExceeded, "deadline"), exitOutage, []string{"within 10s", "longer --timeout", "may have been made"}},
+		{"not a control plane", status.Error(codes.Unimplemented, "unknown service"), exitRefused, []string{"is no control plane of this version", "--server"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := &fakeAdmin{faults: map[string]error{"ApplyPolicy": tt.err}}
+			r := f.serve(t).run(t, "policy", "apply", "-f", "-", "--why", "x")
+			r.expect(t, tt.code)
+			wantText(t, "stderr", r.err, tt.says...)
+		})
+	}
+}
+
+func TestAnUnreachableControlPlaneIsAnOutage(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := console{}.run(t, "agents", "--server", addr)
+	r.expect(t, exitOutage)
+	wantText(t, "stderr", r.err, addr+" gives no answer", "quotalease controlplane", "--server")
+}
+
+// A listener that nobody accepts from lets a client connect and never answers.
+func TestASilentControlPlaneIsAnOutage(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	r := console{}.run(t, "agents", "--timeout", "50ms", "--server", listener.Addr().String())
+	r.expect(t, exitOutage)
+	wantText(t, "stderr", r.err, "within 50ms", "--timeout")
+}
+
+func TestAnInterruptHasItsOwnCode(t *testing.T) {
+	t.Parallel()
+	c := busy().serve(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var said strings.Builder
+	sh := &shell{in: strings.NewReader(""), out: &said, err: &said, getenv: func(n string) string { return c.env[n] }, now: time.Now}
+	if code := run(ctx, sh, []string{"agents"}); code != exitInterrupted {
+		t.Errorf("exit code %d, want %d: %s", code, exitInterrupted, said.String())
+	}
+}
+
+func TestWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	f := idle()
+	f.faults = map[string]error{
+		"ExplainPolicy": status.Error(codes.NotFound, `dimension "exports" is not defined; near: report_export`),
+		"GetPolicy":     status.Error(codes.NotFound, "no such policy version"),
+	}
+	c := f.serve(t)
+	for line, says := range map[string]string{
+		"policy explain acme exports": "near: report_export",
+		"policy get 9":                "read policy: no such policy version",
+		"policy list":                 "read policy: no such policy version",
+		"tenant show nobody":          `"nobody" is not listed by the policy`,
+		"lease show " + someID:        "the ledger has no grant " + someID,
+	} {
+		r := c.run(t, strings.Fields(line)...)
+		r.expect(t, exitRefused)
+		wantText(t, line, r.err, says)
+	}
+	r := c.run(t, "lease", "revoke", someID, "--why", "x")
+	r.expect(t, exitDone)
+	wantText(t, "stdout", r.out, "revoked 0 leases")
+	wantText(t, "stderr", r.err, "no live lease is one of these")
+}
+
+func TestFlagsReachTheControlPlane(t *testing.T) {
+	t.Parallel()
+	files := []*pb.PolicyFile{{Name: "stdin", Text: raised}}
+	acme := &pb.Key{Tenant: "acme", Dimension: "report_export"}
+	for _, tt := range []struct {
+		line string
+		want proto.Message
+	}{
+		{"policy apply -f - --why sale", &pb.ApplyPolicyRequest{Files: files, Who: "mina", Why: "sale"}},
+		{"policy apply -f - --dry-run --who jo", &pb.ApplyPolicyRequest{Files: files, Who: "jo", Why: "dry run", DryRun: true}},
+		{"policy rollback 3 --why x --who jo", &pb.RollbackPolicyRequest{To: 3, Who: "jo", Why: "x"}},
+		{"policy get 3", &pb.GetPolicyRequest{Version: 3}},
+		{"policy history", &pb.ListPoliciesRequest{Limit: 50}},
+		{"policy explain acme report_export", &pb.ExplainPolicyRequest{Key: acme}},
+		{"tenant list --limit 7", &pb.ListTenantsRequest{Limit: 7}},
+		{"tenant show acme", &pb.ListTenantsRequest{Tenant: "acme"}},
+		{"usage", &pb.ListUsageRequest{Limit: 1000}},
+		{"usage acme --dimension report_export --all-windows --limit 5",
+			&pb.ListUsageRequest{Tenant: "acme", Dimension: "report_export", AllWindows: true, Limit: 5}},
+		{"lease list --tenant acme --dimension report_export --all-states --agent " + someID,
+			&pb.ListLeasesRequest{Tenant: "acme", Dimension: "report_export", AllStates: true, Agent: grantID(1), Limit: 1000}},
+		{"lease show " + someID, &pb.ListLeasesRequest{GrantId: grantID(1), AllStates: true}},
+		{"lease revoke --why x " + someID, &pb.RevokeLeasesRequest{GrantIds: [][]byte{grantID(1)}, Who: "mina", Why: "x"}},
+		{"lease revoke --why x --tenant acme --dimension report_export", &pb.RevokeLeasesRequest{Key: acme, Who: "mina", Why: "x"}},
+		{"agents", &pb.ListAgentsRequest{}},
+		{"bound report_export --agents 40 --tenant acme --peak 2000",
+			&pb.GetBoundRequest{Dimension: "report_export", Agents: 40, Tenant: "acme", PeakPerSecond: 2000}},
+	} {
+		t.Run(tt.line, func(t *testing.T) {
+			t.Parallel()
+			f := busy()
+			c := f.serve(t)
+			c.stdin = raised
+			c.run(t, append(strings.Fields(tt.line), "-o", "json")...).expect(t, exitDone)
+			if got := f.requests[len(f.requests)-1]; !proto.Equal(got, tt.want) {
+				t.Errorf("asked %T %v\nwant  %T %v", got, got, tt.want, tt.want)
+			}
+		})
+	}
+}

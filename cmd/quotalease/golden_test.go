@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares with testdata/name.golden, or writes it with -update.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (run go test -update to write it)", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs\ngot:\n%s\nwant:\n%s", path, got, want)
+	}
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("exit code %d\n--- stdout\n%s--- stderr\n%s", r.code, r.out, r.err)
+}
+
+const someID = "0193776e-1c00-7000-8000-000000000001"
+
+// shown are the commands whose output is pinned, for people and for scripts.
+var shown = []struct {
+	name string
+	args []string
+}{
+	{"policy_apply", []string{"policy", "apply", "-f", "-", "--why", "sale"}},
+	{"policy_apply_dry_run", []string{"policy", "apply", "-f", "-", "--dry-run"}},
+	{"policy_rollback", []string{"policy", "rollback", "3", "--why", "wrong plan"}},
+	{"policy_get", []string{"policy", "get"}},
+	{"policy_list", []string{"policy", "list"}},
+	{"policy_history", []string{"policy", "history"}},
+	{"policy_diff", []string{"policy", "diff", "-"}},
+	{"policy_validate", []string{"policy", "validate", "-f", "-"}},
+	{"policy_explain", []string{"policy", "explain", "acme", "report_export"}},
+	{"tenant_list", []string{"tenant", "list"}},
+	{"tenant_show", []string{"tenant", "show", "acme"}},
+	{"usage", []string{"usage"}},
+	{"lease_list", []string{"lease", "list", "--limit", "2"}},
+	{"lease_show", []string{"lease", "show", someID}},
+	{"lease_revoke", []string{"lease", "revoke", someID, "--why", "lost"}},
+	{"agents", []string{"agents"}},
+	{"bound", []string{"bound"}},
+}
+
+// raised is the current policy with a higher limit.
+var raised = strings.Replace(currentYAML, "limit: 50000", "limit: 60000", 1)
+
+func TestOutputForPeopleAndScripts(t *testing.T) {
+	t.Parallel()
+	c := busy().serve(t)
+	c.stdin = raised
+	for _, tt := range shown {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			golden(t, tt.name+"_table", c.run(t, tt.args...).String())
+			r := c.run(t, append(tt.args, "-o", "json")...)
+			if !json.Valid([]byte(r.out)) {
+				t.Errorf("-o json writes no JSON:\n%s", r.out)
+			}
+			golden(t, tt.name+"_json", r.String())
+		})
+	}
+}
+
+func TestEmptyResultsSaySo(t *testing.T) {
+	t.Parallel()
+	c := idle().serve(t)
+	for _, tt := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"policy", "history"}, "no policy versions\n"},
+		{[]string{"tenant", "list"}, "no tenants\n"},
+		{[]string{"usage"}, "no usage\n"},
+		{[]string{"lease", "list"}, "no leases\n"},
+		{[]string{"agents"}, "no agents\n"},
+		{[]string{"bound"}, "no dimensions\n"},
+	} {
+		r := c.run(t, tt.args...)
+		r.expect(t, exitDone)
+		if r.out != "" || r.err != tt.says {
+			t.Errorf("%v: stdout %q, stderr %q; want nothing and %q", tt.args, r.out, r.err, tt.says)
+		}
+		r = c.run(t, append(tt.args, "-o", "json")...)
+		if r.out != "[]\n" || r.err != "" {
+			t.Errorf("%v -o json: stdout %q, stderr %q; want [] and nothing", tt.args, r.out, r.err)
+		}
+	}
+}
+
+// TestR2_4BoundPrintsTheWorkedNumbers holds what users read to the figures of R2.4.
+func TestR2_4BoundPrintsTheWorkedNumbers(t *testing.T) {
+	t.Parallel()
+	r := busy().serve(t).run(t, "bound")
+	r.expect(t, exitDone)
+	wantText(t, "bound", r.out,
+		"24 agents x 50 unspent = 1,200 units at risk",
+		"a lease lasts 0.6 s at peak, 40 fetches/s in all",
+		"api_calls of acme: up to 136,000 (13.3 % over)",
+		"payouts: up to 1,000 (0 % over)",
+		"page_views: unlimited")
+}
+
+func TestNumbersInJSONAreNumbers(t *testing.T) {
+	t.Parallel()
+	r := busy().serve(t).run(t, "usage", "-o", "json")
+	r.expect(t, exitDone)
+	decoder := json.NewDecoder(bytes.NewReader([]byte(r.out)))
+	decoder.UseNumber()
+	var rows []map[string]any
+	if err := decoder.Decode(&rows); err != nil {
+		t.Fatal(err)
+	}
+	if got := rows[0]["limit"]; got != json.Number("80000") || rows[0]["unlimited"] != false {
+		t.Errorf("limit is %v (%T), unlimited %v", got, got, rows[0]["unlimited"])
+	}
+	if got, present := rows[1]["limit"]; !present || got != nil || rows[1]["unlimited"] != true {
+		t.Errorf("without a limit: limit is %v, present %v, unlimited %v", got, present, rows[1]["unlimited"])
+	}
+}

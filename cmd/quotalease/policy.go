@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+func newPolicyCommand(sh *shell) *cobra.Command {
+	return group("policy", "Change and read the policy: limits, classes, plans, overrides",
+		`The policy is YAML. It is applied whole, as a new version, by whoever says why; every
+version is kept, can be compared with another and can be brought back.`,
+		`  quotalease policy validate -f policy.yaml
+  quotalease policy diff policy.yaml
+  quotalease policy apply -f policy.yaml --why "raise report_export for the sale"`,
+		newPolicyApplyCommand(sh),
+		newPolicyGetCommand(sh),
+		newPolicyListCommand(sh),
+		newPolicyDiffCommand(sh),
+		newPolicyHistoryCommand(sh),
+		newPolicyRollbackCommand(sh),
+		newPolicyValidateCommand(sh),
+		newPolicyExplainCommand(sh),
+	)
+}
+
+// author is who changes something, and why.
+type author struct{ who, why string }
+
+func (a *author) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.who, "who", "", "who does this, for the records (default $USER)")
+	cmd.Flags().StringVar(&a.why, "why", "", "why, for the records")
+}
+
+func (a *author) settle(sh *shell) error {
+	if a.who == "" {
+		a.who = sh.getenv("USER")
+	}
+	if a.who == "" {
+		return misuse("--who: missing, and $USER is empty; allowed: a name, it is kept in the records")
+	}
+	if a.why == "" {
+		return misuse("--why: missing; allowed: a reason, it is kept in the records")
+	}
+	return nil
+}
+
+func newPolicyApplyCommand(sh *shell) *cobra.Command {
+	var paths []string
+	var by author
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "apply -f FILE|DIR --why TEXT",
+		Short: "Make policy files the current version",
+		Long: `Apply checks policy files, which together are one policy, and makes them the current
+version for every agent, or changes nothing and names every fault. Files that mean the
+same as the current version make no new one. With --dry-run nothing is stored.`,
+		Example: `  quotalease policy apply -f policy.yaml --why "raise report_export for the sale"
+  quotalease policy apply -f policies/ --dry-run
+  generate | quotalease policy apply -f - --why "nightly import"`,
+		Args: arguments(0, 0, "none, files are given with -f"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dryRun && by.why == "" {
+				by.why = "dry run"
+			}
+			if err := by.settle(sh); err != nil {
+				return err
+			}
+			files, err := sh.policyFiles("-f", paths)
+			if err != nil {
+				return err
+			}
+			request := &pb.ApplyPolicyRequest{Who: by.who, Why: by.why, DryRun: dryRun}
+			for _, f := range files {
+				request.Files = append(request.Files, &pb.PolicyFile{Name: f.Name, Text: string(f.Text)})
+			}
+			reply, err := ask(cmd.Context(), sh, "apply policy", pb.AdminServiceClient.ApplyPolicy, request)
+			if err != nil {
+				return err
+			}
+			return sh.showApplied(reply, dryRun)
+		},
+	}
+	cmd.Flags().StringArrayVarP(&paths, "file", "f", nil, "policy file or directory, - for stdin; may be repeated")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would change and store nothing")
+	by.flags(cmd)
+	return cmd
+}
+
+func newPolicyRollbackCommand(sh *shell) *cobra.Command {
+	var by author
+	cmd := &cobra.Command{
+		Use:   "rollback VERSION --why TEXT",
+		Short: "Bring an older version of the policy back",
+		Long: `Rollback applies an older version again, as a new one: the history only grows. Agents
+follow within one lease ttl.`,
+		Example: `  quotalease policy rollback 3 --why "version 4 cut the wrong plan"`,
+		Args:    arguments(1, 1, "a version"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			to, err := versionNumber("VERSION", args[0])
+			if err != nil {
+				return err
+			}
+			if err := by.settle(sh); err != nil {
+				return err
+			}
+			request := &pb.RollbackPolicyRequest{To: to, Who: by.who, Why: by.why}
+			reply, err := ask(cmd.Context(), sh, "roll the policy back", pb.AdminServiceClient.RollbackPolicy, request)
+			if err != nil {
+				return err
+			}
+			return sh.showApplied(reply, false)
+		},
+	}
+	by.flags(cmd)
+	return cmd
+}
+
+type appliedView struct {
+	Version  int64    `json:"version"`
+	Changed  bool     `json:"changed"`
+	DryRun   bool     `json:"dry_run"`
+	Changes  []string `json:"changes"`
+	Warnings []string `json:"warnings"`
+}
+
+func (sh *shell) showApplied(reply *pb.ApplyPolicyReply, dryRun bool) error {
+	same := func(s string) string { return s }
+	view := appliedView{reply.GetVersion(), reply.GetChanged(), dryRun, each(reply.GetChanges(), same), each(reply.GetWarnings(), same)}
+	return sh.show(view, func(w io.Writer) error {
+		for _, warning := range view.Warnings {
+			sh.note("warning: %s", warning)
+		}
+		head := fmt.Sprintf("policy version %d is current: %s", view.Version, count(len(view.Changes), "change"))
+		switch {
+		case !view.Changed:
+			head = fmt.Sprintf("nothing changes: policy version %d means the same", view.Version)
+		case dryRun:
+			head = fmt.Sprintf("dry run, nothing is stored: %s", count(len(view.Changes), "change"))
+		}
+		return writeLines(w, append([]string{head}, view.Changes...))
+	})
+}
+
+func newPolicyExplainCommand(sh *shell) *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain TENANT DIMENSION",
+		Short: "Say which rule sets a tenant's limit, and why",
+		Long: `Explain names the limit that holds for a tenant in a dimension now, the rule that decided
+(override, plan or default) and why the others did not.`,
+		Example: `  quotalease policy explain acme report_export`,
+		Args:    arguments(2, 2, "a tenant and a dimension"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			request := &pb.ExplainPolicyRequest{Key: &pb.Key{Tenant: args[0], Dimension: args[1]}}
+			return explain(cmd.Context(), sh, request)
+		},
+	}
+}
+
+type explainView struct {
+	Tenant          string   `json:"tenant"`
+	Dimension       string   `json:"dimension"`
+	Limit           *int64   `json:"limit"`
+	Unlimited       bool     `json:"unlimited"`
+	Budget          *int64   `json:"budget"`
+	BudgetUnlimited bool     `json:"budget_unlimited"`
+	Rule            string   `json:"rule"`
+	PolicyVersion   int64    `json:"policy_version"`
+	Lines           []string `json:"lines"`
+}
+
+func explain(ctx context.Context, sh *shell, request *pb.ExplainPolicyRequest) error {
+	reply, err := ask(ctx, sh, "explain policy", pb.AdminServiceClient.ExplainPolicy, request)
+	if err != nil {
+		return err
+	}
+	view := explainView{
+		Tenant: request.GetKey().GetTenant(), Dimension: request.GetKey().GetDimension(),
+		Rule: reply.GetRule(), PolicyVersion: reply.GetPolicyVersion(),
+		Lines: each(reply.GetLines(), func(s string) string { return s }),
+	}
+	view.Limit, view.Unlimited = amount(reply.GetLimit())
+	view.Budget, view.BudgetUnlimited = amount(reply.GetBudget())
+	return sh.show(view, func(w io.Writer) error { return writeLines(w, view.Lines) })
+}

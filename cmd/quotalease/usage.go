@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math/bits"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+type windowView struct {
+	Start *time.Time `json:"start"`
+	End   *time.Time `json:"end"` // null: never
+}
+
+func newWindowView(w *pb.Window) windowView {
+	return windowView{instant(w.GetStartUs()), instant(w.GetEndUs())}
+}
+
+// usageView is one account. headroom and bound are null where nothing limits them.
+type usageView struct {
+	Tenant           string     `json:"tenant"`
+	Dimension        string     `json:"dimension"`
+	Window           windowView `json:"window"`
+	Class            string     `json:"class"`
+	Limit            *int64     `json:"limit"`
+	Unlimited        bool       `json:"unlimited"`
+	Settled          int64      `json:"settled"`
+	Outstanding      int64      `json:"outstanding"`
+	Held             int64      `json:"held"`
+	Uncertain        int64      `json:"uncertain"`
+	Headroom         *int64     `json:"headroom"`
+	Budget           *int64     `json:"budget"`
+	BudgetUnlimited  bool       `json:"budget_unlimited"`
+	Bound            *int64     `json:"bound"`
+	BoundUnlimited   bool       `json:"bound_unlimited"`
+	Committed        int64      `json:"committed"`
+	Overshoot        int64      `json:"overshoot"`
+	OverLimit        int64      `json:"over_limit"`
+	Granted          int64      `json:"granted"`
+	ConsumedReported int64      `json:"consumed_reported"`
+	Spent            int64      `json:"spent"`
+	Unleased         int64      `json:"unleased"`
+	Expired          int64      `json:"expired"`
+	Returned         int64      `json:"returned"`
+	Revoked          int64      `json:"revoked"`
+	Generation       int64      `json:"generation"`
+	PolicyVersion    int64      `json:"policy_version"`
+}
+
+func newUsageView(u *pb.Usage) usageView {
+	v := usageView{
+		Tenant: u.GetKey().GetTenant(), Dimension: u.GetKey().GetDimension(), Window: newWindowView(u.GetWindow()),
+		Class: u.GetClass(), Settled: u.GetSettled(), Outstanding: u.GetOutstanding(), Held: u.GetHeld(),
+		Uncertain: u.GetUncertain(), Committed: u.GetCommitted(), Overshoot: u.GetOvershoot(), OverLimit: u.GetOverLimit(),
+		Granted: u.GetGranted(), ConsumedReported: u.GetConsumedReported(), Spent: u.GetSpent(), Unleased: u.GetUnleased(),
+		Expired: u.GetExpired(), Returned: u.GetReturned(), Revoked: u.GetRevoked(),
+		Generation: u.GetGeneration(), PolicyVersion: u.GetPolicyVersion(),
+	}
+	v.Limit, v.Unlimited = amount(u.GetLimit())
+	if !v.Unlimited { // headroom may be below 0; without a limit it means nothing
+		headroom := u.GetHeadroom()
+		v.Headroom = &headroom
+	}
+	v.Budget, v.BudgetUnlimited = amount(u.GetBudget())
+	v.Bound, v.BoundUnlimited = amount(u.GetBound())
+	return v
+}
+
+// usageTable is what people read of accounts; counters of single leases are in the JSON.
+func usageTable(views []usageView, z zones) *table {
+	t := newTable(text("TENANT"), text("DIMENSION"), text("WINDOW"), text("UNTIL"), text("CLASS"), number("LIMIT"),
+		number("SETTLED"), number("OUTSTANDING"), number("HELD"), number("UNCERTAIN"), number("HEADROOM"), number("BOUND"), number("OVERSHOOT"))
+	for _, v := range views {
+		t.add(v.Tenant, v.Dimension, z.local(v.Dimension, v.Window.Start), z.local(v.Dimension, v.Window.End), v.Class,
+			grouped(v.Limit), grouped(&v.Settled), grouped(&v.Outstanding), grouped(&v.Held), grouped(&v.Uncertain),
+			grouped(v.Headroom), grouped(v.Bound), grouped(&v.Overshoot))
+	}
+	return t
+}
+
+func newUsageCommand(sh *shell) *cobra.Command {
+	var request pb.ListUsageRequest
+	cmd := &cobra.Command{
+		Use:   "usage [TENANT]",
+		Short: "Show what is used, leased out and left",
+		Long: `Usage shows accounts as the ledger has them: what reports settled, what is outstanding in
+live leases, what is held or uncertain of dead ones, the headroom that is left, and the
+bound: the most that the window can end with, beyond use that nobody has reported yet.`,
+		Example: "  quotalease usage\n  quotalease usage acme --dimension report_export --all-windows",
+		Args:    arguments(0, 1, "a tenant, or none for all"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := positive("--limit", int64(request.GetLimit())); err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				request.Tenant = args[0]
+			}
+			reply, err := ask(cmd.Context(), sh, "list usage", pb.AdminServiceClient.ListUsage, &request)
+			if err != nil {
+				return err
+			}
+			return list(sh, each(reply.GetUsage(), newUsageView), "usage", request.GetLimit(), func(views []usageView) *table {
+				return usageTable(views, sh.zonesFor(cmd.Context()))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&request.Dimension, "dimension", "", "only this dimension")
+	cmd.Flags().BoolVar(&request.AllWindows, "all-windows", false, "past windows too")
+	limitFlag(cmd, &request.Limit, 1000)
+	return cmd
+}
+
+// limitFlag bounds how much a list shows.
+func limitFlag(cmd *cobra.Command, limit *int32, usual int32) {
+	cmd.Flags().Int32Var(limit, "limit", usual, "show at most so many")
+}
+
+func positive(flag string, n int64) error {
+	if n < 1 {
+		return misuse("%s: %d; allowed: 1 or more", flag, n)
+	}
+	return nil
+}
+
+func count(n int, thing string) string {
+	total := int64(n)
+	if n == 1 {
+		return "1 " + thing
+	}
+	return grouped(&total) + " " + thing + "s"
+}
+
+func writeLines(w io.Writer, lines []string) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
+	return err
+}
+
+// share is part of whole in percent with one decimal, rounded down: 100 % is really all.
+func share(part, whole int64) string {
+	if whole <= 0 || part <= 0 {
+		return "0 %"
+	}
+	hi, lo := bits.Mul64(uint64(part), 1000)
+	if hi >= uint64(whole) {
+		return "over 100 %"
+	}
+	tenths, _ := bits.Div64(hi, lo, uint64(whole))
+	return fmt.Sprintf("%d.%d %%", tenths/10, tenths%10)
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"time"
+
+	"github.com/gofrs/uuid/v5"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quotalease/quotalease/controlplane"
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+const currentYAML = `tenants:
+  - {tenant: acme, plan: basic}
+dimensions:
+  - name: report_export
+    description: reports a day
+    kind: period
+    limit: 50000
+    period: {every: day, timezone: Asia/Seoul}
+    class: bounded
+    overshoot: 0.5%
+    lease: {ttl: 30s}
+    plans: {basic: {limit: 1000}}
+  - name: payouts
+    kind: period
+    limit: 120000
+    period: {every: month, timezone: UTC, anchor: {day: 31, time: "02:30"}}
+    class: exact
+  - name: page_views
+    kind: period
+    limit: unlimited
+    period: {every: minute}
+    class: best_effort
+`
+
+// The 29th in Seoul, in UTC.
+var (
+	dayStart = time.Date(2026, 11, 28, 15, 0, 0, 0, time.UTC)
+	dayEnd   = dayStart.AddDate(0, 0, 1)
+)
+
+func day() *pb.Window {
+	return &pb.Window{StartUs: dayStart.UnixMicro(), EndUs: dayEnd.UnixMicro()}
+}
+
+func grantID(n byte) []byte {
+	id := uuid.Must(uuid.FromString("0193776e-1c00-7000-8000-000000000000"))
+	id[15] = n
+	return id.Bytes()
+}
+
+func exportUsage() *pb.Usage {
+	return &pb.Usage{
+		Key: &pb.Key{Tenant: "acme", Dimension: "report_export"}, Window: day(), Class: "bounded", Limit: 80000,
+		Settled: 61234, Outstanding: 240, Held: 12, Uncertain: 3, Headroom: 18514, Budget: 400, Committed: 61600,
+		Generation: 7, PolicyVersion: 4, Granted: 61500, ConsumedReported: 61000, Spent: 200, Unleased: 34,
+		Expired: 15, Returned: 245, Bound: 80148,
+	}
+}
+
+func viewsUsage() *pb.Usage {
+	return &pb.Usage{
+		Key:    &pb.Key{Tenant: "globex", Dimension: "page_views"},
+		Window: &pb.Window{StartUs: today.UnixMicro(), EndUs: today.Add(time.Minute).UnixMicro()},
+		Class:  "best_effort", Limit: -1, Settled: 1_234_567, Outstanding: 5000, Headroom: 1<<62 + 5, Budget: -1, Bound: -1,
+		Generation: 1, PolicyVersion: 4, Granted: 1_239_567, ConsumedReported: 1_234_567,
+	}
+}
+
+func exportLease() *pb.Lease {
+	return &pb.Lease{
+		GrantId: grantID(1), Kind: "lease", State: pb.GrantState_GRANT_STATE_LIVE,
+		Key: &pb.Key{Tenant: "acme", Dimension: "report_export"}, Window: day(), Agent: grantID(0xa), Region: "ap-seoul",
+		Asked: 2000, Amount: 2000, PolicyVersion: 4, Generation: 6, TtlUs: 30_000_000,
+		IssuedAtUs: today.UnixMicro(), ExpiresAtUs: today.Add(30 * time.Second).UnixMicro(), ClosesAtUs: today.Add(35 * time.Second).UnixMicro(),
+		ConsumedReported: 1760, Outstanding: 240,
+	}
+}
+
+func deniedLease() *pb.Lease {
+	return &pb.Lease{
+		GrantId: grantID(2), Kind: "spend", State: pb.GrantState_GRANT_STATE_DENIED,
+		Key: &pb.Key{Tenant: "globex", Dimension: "page_views"}, Window: &pb.Window{}, Agent: grantID(0xb), Region: "eu\x1b[31m",
+		Asked: 5, Reason: "exhausted", PolicyVersion: 4, Generation: 2, IssuedAtUs: today.UnixMicro(), RevokedAtUs: today.UnixMicro(),
+	}
+}
+
+// bounds are R2.4's dimensions, computed by the control plane's own arithmetic.
+func bounds() []*pb.Bound {
+	return []*pb.Bound{
+		controlplane.ComputeBound(controlplane.BoundTerms{
+			Dimension: "api_calls", Class: quota.Bounded, Limit: quota.LimitOf(120_000), Budget: quota.LimitOf(1200),
+			TTL: 30 * time.Second, Window: time.Minute, Agents: 24,
+		}),
+		controlplane.ComputeBound(controlplane.BoundTerms{
+			Dimension: "api_calls", Tenant: "acme", Class: quota.Bounded, Limit: quota.LimitOf(120_000), Budget: quota.LimitOf(16_000),
+			TTL: 30 * time.Second, Window: time.Minute, Agents: 40,
+		}),
+		controlplane.ComputeBound(controlplane.BoundTerms{
+			Dimension: "payouts", Class: quota.Exact, Limit: quota.LimitOf(1000), TTL: 30 * time.Second, Window: 24 * time.Hour, Agents: 3,
+		}),
+		controlplane.ComputeBound(controlplane.BoundTerms{
+			Dimension: "page_views", Class: quota.BestEffort, Limit: quota.NoLimit, Budget: quota.NoLimit, TTL: 30 * time.Second, Window: time.Minute, Agents: 2,
+		}),
+	}
+}
+
+func version(n int64, source, who, why string) *pb.PolicyVersion {
+	return &pb.PolicyVersion{Version: n, AtUs: today.Add(time.Duration(n) * time.Hour).UnixMicro(), Source: source, Who: who, Why: why, Sum: "5c9a"}
+}
+
+// busy is a control plane in use.
+func busy() *fakeAdmin {
+	return &fakeAdmin{replies: map[string]proto.Message{
+		"ApplyPolicy": &pb.ApplyPolicyReply{
+			Version: 5, Changed: true, Changes: []string{"dimensions.report_export.limit: 50000 -> 60000"},
+			Warnings: []string{"policy.yaml:7: dimensions.report_export.overshoot: 1 unit; allowed: two round trips of peak traffic"},
+		},
+		"RollbackPolicy": &pb.ApplyPolicyReply{Version: 6},
+		"GetPolicy":      &pb.GetPolicyReply{Version: version(4, "cli", "mina", "Q4 deal"), Text: currentYAML},
+		"ListPolicies": &pb.ListPoliciesReply{Versions: []*pb.PolicyVersion{
+			version(4, "cli", "mina", "Q4 deal"), version(3, "rollback", "jo", "cut the wrong plan"), version(2, "dir", "controlplane", "policy directory"),
+		}},
+		"ExplainPolicy": &pb.ExplainPolicyReply{
+			Lines: []string{"tenant acme: listed with plan basic", "limit: 80000 units, decided by the override of sales-ops until 2027-01-31 (Q4 deal)"},
+			Limit: 80000, Budget: 400, Rule: "override", PolicyVersion: 4,
+		},
+		"ListTenants": &pb.ListTenantsReply{Tenants: []*pb.Tenant{
+			{Tenant: "acme", Plan: "basic", Listed: true, Usage: []*pb.Usage{exportUsage()}},
+			{Tenant: "globex", Usage: []*pb.Usage{viewsUsage()}},
+		}},
+		"ListUsage":    &pb.ListUsageReply{Usage: []*pb.Usage{exportUsage(), viewsUsage()}},
+		"ListLeases":   &pb.ListLeasesReply{Leases: []*pb.Lease{exportLease(), deniedLease()}},
+		"RevokeLeases": &pb.RevokeLeasesReply{Revoked: 2},
+		"ListAgents": &pb.ListAgentsReply{Agents: []*pb.Agent{{
+			Incarnation: grantID(0xa), Name: "agent-1", Region: "ap-seoul", StartedAtUs: today.Add(-time.Hour).UnixMicro(),
+			LastSeenUs: today.UnixMicro(), PolicyVersion: 4, LiveLeases: 12, Outstanding: 24_000,
+		}}},
+		"GetBound": &pb.GetBoundReply{Bounds: bounds()},
+	}}
+}
+
+// idle is a control plane with a policy and nothing else.
+func idle() *fakeAdmin {
+	return &fakeAdmin{replies: map[string]proto.Message{
+		"GetPolicy":    &pb.GetPolicyReply{Version: version(1, "cli", "mina", "first"), Text: ""},
+		"ListPolicies": &pb.ListPoliciesReply{}, "ListTenants": &pb.ListTenantsReply{}, "ListUsage": &pb.ListUsageReply{},
+		"ListLeases": &pb.ListLeasesReply{}, "ListAgents": &pb.ListAgentsReply{}, "GetBound": &pb.GetBoundReply{},
+		"RevokeLeases": &pb.RevokeLeasesReply{},
+	}}
+}

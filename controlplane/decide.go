@@ -1,0 +1,254 @@
+package controlplane
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// answer is what an attempt says to one request. Nothing of it counts before the commit.
+type answer struct {
+	sync  *pb.SyncReply
+	spend *pb.SpendReply
+	err   error
+}
+
+// attempt decides requests over one locked book. It depends on the book and the plan alone:
+// a store may run it more than once.
+type attempt struct {
+	*plan
+	book    *ledger.Book
+	now     time.Time
+	answers []answer
+	counts  counts
+	states  map[quota.Key]*pb.KeyState
+}
+
+func decide(p *plan, b *ledger.Book, requests []*Request) (*attempt, error) {
+	a := &attempt{plan: p, book: b, now: b.Now(), answers: make([]answer, len(requests)),
+		counts: newCounts(), states: map[quota.Key]*pb.KeyState{}}
+	if b.PolicyVersion() != p.snapshot.Version {
+		return nil, &again{stale: true}
+	}
+	if err := a.checkWindows(); err != nil {
+		return nil, err
+	}
+	if err := a.openAll(); err != nil {
+		return nil, err
+	}
+	for i, r := range requests {
+		answered, err := a.answer(r)
+		if err == nil {
+			a.answers[i] = answered
+			continue
+		}
+		if _, retry := asAgain(err); retry {
+			return nil, err
+		}
+		return nil, &again{failed: r, cause: err}
+	}
+	for i, r := range requests {
+		a.tellKeys(r, a.answers[i])
+	}
+	a.counts.events = b.Changes().Events
+	return a, nil
+}
+
+// checkWindows compares every key's window with the ledger's clock, ratcheted per account.
+// While the clocks disagree no window changes: nothing is decided in it either (4.1).
+func (a *attempt) checkWindows() error {
+	if a.book.ClockSuspect() {
+		return nil
+	}
+	later := map[quota.Key]time.Time{}
+	wrong := false
+	for _, key := range a.order {
+		at := a.places[key]
+		if at.fault != nil {
+			continue
+		}
+		account, locked := a.book.Account(at.account)
+		if !locked {
+			continue // named by a report only to find its own window
+		}
+		now := a.now
+		if account.Clock.After(now) {
+			now = account.Clock
+			later[key] = now
+		}
+		wrong = wrong || !at.account.Window.Contains(now)
+	}
+	if !wrong {
+		return nil
+	}
+	return &again{now: a.now, later: later}
+}
+
+// openAll brings the current accounts to the policy in force. A cut that leaves no headroom
+// recalls what is out in the same transaction.
+func (a *attempt) openAll() error {
+	for _, key := range a.order {
+		at := a.places[key]
+		if at.fault != nil {
+			continue
+		}
+		before, locked := a.book.Account(at.account)
+		if !locked {
+			continue
+		}
+		if err := openAndRecall(a.book, before, at.terms, a.live); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openAndRecall opens an account and recalls its leases if new terms cut its headroom below
+// zero. Without its live leases at hand it asks for them.
+func openAndRecall(b *ledger.Book, before ledger.Account, t ledger.Terms, live bool) error {
+	after, err := b.Open(before.ID, t)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", before.ID, err)
+	}
+	cut := before.Kind != 0 && after.Headroom() < 0 && after.Headroom() < before.Headroom()
+	if !cut || after.Outstanding == 0 {
+		return nil
+	}
+	if !live {
+		return &again{live: true}
+	}
+	note := fmt.Sprintf("policy version %d lowered the limit", t.PolicyVersion)
+	if _, err := b.Recall(before.ID, note); err != nil {
+		return fmt.Errorf("recall leases of %s: %w", before.ID, err)
+	}
+	return nil
+}
+
+func (a *attempt) answer(r *Request) (answer, error) {
+	if r.isSync {
+		return a.answerSync(r)
+	}
+	return a.answerSpend(r)
+}
+
+// answerSync takes the parts of a Sync in their one order: token, reports, cancels, asks.
+// The reports of a copy count, its asks do not (3.15).
+func (a *attempt) answerSync(r *Request) (answer, error) {
+	admitted := a.book.Admit(r.hello, r.token)
+	reply := &pb.SyncReply{Token: r.token.Bytes(), NewIncarnation: !admitted, LedgerNowUs: micros(a.now)}
+	if !admitted {
+		reply.Token = nil
+		a.counts.copies++
+	}
+	for _, x := range r.reports {
+		result, err := a.report(x)
+		if err != nil {
+			return answer{}, err
+		}
+		reply.Results = append(reply.Results, result)
+	}
+	if admitted {
+		if err := a.withdraw(r, r.cancels); err != nil {
+			return answer{}, err
+		}
+		if len(r.asks) > 0 && a.book.ClockSuspect() {
+			return answer{err: outage("decide on asks", ledger.ErrClock)}, nil
+		}
+		for _, x := range r.asks {
+			d, err := a.ask(r, x)
+			if err != nil {
+				return answer{}, err
+			}
+			reply.Decisions = append(reply.Decisions, d)
+		}
+	}
+	if r.hello.PolicyVersion != a.snapshot.Version {
+		reply.Catalogue = catalogue(a.snapshot)
+	}
+	return answer{sync: reply}, nil
+}
+
+// answerSpend takes refunds first: what comes back may be spent again.
+func (a *attempt) answerSpend(r *Request) (answer, error) {
+	if err := a.withdraw(r, r.refunds); err != nil {
+		return answer{}, err
+	}
+	if len(r.spends) > 0 && a.book.ClockSuspect() {
+		return answer{err: outage("decide on spends", ledger.ErrClock)}, nil
+	}
+	reply := &pb.SpendReply{LedgerNowUs: micros(a.now)}
+	for _, x := range r.spends {
+		d, err := a.spend(r, x)
+		if err != nil {
+			return answer{}, err
+		}
+		reply.Decisions = append(reply.Decisions, d)
+	}
+	return answer{spend: reply}, nil
+}
+
+// locked asks for another attempt if an account is outside the scope.
+func (a *attempt) locked(id ledger.AccountID) error {
+	if _, ok := a.book.Account(id); !ok {
+		return &again{accounts: []ledger.AccountID{id}}
+	}
+	return nil
+}
+
+// fault counts and returns what is wrong with one item, or nil if the error is not the item's.
+func (a *attempt) fault(err error) *pb.Fault {
+	f := faultOf(err)
+	if f != nil {
+		a.counts.faults[f.Code]++
+	}
+	return f
+}
+
+func (a *attempt) tell(f *pb.Fault) *pb.Fault {
+	a.counts.faults[f.Code]++
+	return f
+}
+
+// tellKeys adds what the ledger knows of every key that a request named, as it is when all
+// requests of the batch are decided.
+func (a *attempt) tellKeys(r *Request, to answer) {
+	for _, n := range r.keys {
+		var s *pb.KeyState
+		if n.fault != nil {
+			s = &pb.KeyState{Key: keyMessage(n.key), Fault: n.fault}
+		} else {
+			s = a.state(n.key)
+		}
+		if to.sync != nil {
+			to.sync.Keys = append(to.sync.Keys, s)
+		}
+		if to.spend != nil {
+			to.spend.Keys = append(to.spend.Keys, s)
+		}
+	}
+}
+
+func (a *attempt) state(key quota.Key) *pb.KeyState {
+	if known, ok := a.states[key]; ok {
+		return known
+	}
+	s := &pb.KeyState{Key: keyMessage(key)}
+	a.states[key] = s
+	at := a.place(key)
+	if at.fault != nil {
+		s.Fault = at.fault
+		return s
+	}
+	account, _ := a.book.Account(at.account)
+	s.Window = windowMessage(at.account.Window)
+	s.Generation = account.Generation
+	s.Limit = limitNumber(at.terms.Limit)
+	s.Headroom = int64(max(0, account.Headroom()))
+	s.LeaseCap = int64(keyCap(at.terms, a.book.Agents(key, at.terms), at.leaseMax))
+	s.PolicyVersion = at.terms.PolicyVersion
+	s.Reason = string(a.book.Peek(at.account, 1))
+	return s
+}

@@ -1,0 +1,191 @@
+package controlplane
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/quotalease/quotalease/controlplane/policy"
+	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// place is where a key stands at the time of a plan: its terms and its current window.
+type place struct {
+	account   ledger.AccountID
+	terms     ledger.Terms
+	leaseMax  quota.Units
+	dimension *policy.Dimension
+	fault     *pb.Fault // policy does not admit the key: nothing is recorded for it
+}
+
+// plan is one attempt at a transaction over a policy snapshot: where every key stands, and
+// what has to be locked. What an attempt finds out too late (again) goes into the next one.
+type plan struct {
+	snapshot  *policy.Snapshot
+	now       time.Time // the ledger's, as estimated or as last read
+	retention time.Duration
+	places    map[quota.Key]*place
+	order     []quota.Key               // of places, as they were named
+	later     map[quota.Key]time.Time   // keys whose account has a clock ahead of now
+	accounts  map[ledger.AccountID]bool // of records found by id
+	live      bool                      // load live leases, for a recall
+}
+
+func newPlan(s *policy.Snapshot, now time.Time, retention time.Duration) *plan {
+	return &plan{
+		snapshot: s, now: now, retention: retention, places: map[quota.Key]*place{},
+		later: map[quota.Key]time.Time{}, accounts: map[ledger.AccountID]bool{},
+	}
+}
+
+// again says what an attempt lacked. It is an error only so that the store rolls back.
+type again struct {
+	stale    bool      // the snapshot is not the version in force
+	now      time.Time // the ledger's, where windows were wrong
+	later    map[quota.Key]time.Time
+	accounts []ledger.AccountID
+	live     bool
+	failed   *Request // the rules broke on this request, with cause
+	cause    error
+}
+
+func (*again) Error() string { return "transaction needs another attempt" }
+
+// learn takes in what an attempt found out.
+func (p *plan) learn(a *again) {
+	if !a.now.IsZero() {
+		p.now, p.places, p.order = a.now, map[quota.Key]*place{}, nil
+	}
+	for key, at := range a.later {
+		p.later[key] = at
+	}
+	for _, id := range a.accounts {
+		p.accounts[id] = true
+	}
+	p.live = p.live || a.live
+}
+
+// place resolves a key once an attempt.
+func (p *plan) place(key quota.Key) *place {
+	if known, ok := p.places[key]; ok {
+		return known
+	}
+	at := p.now
+	if later, ok := p.later[key]; ok && later.After(at) {
+		at = later
+	}
+	found := resolve(p.snapshot, key, at)
+	p.places[key] = found
+	p.order = append(p.order, key)
+	return found
+}
+
+// resolve finds a key's terms in the window that contains a moment.
+func resolve(s *policy.Snapshot, key quota.Key, at time.Time) *place {
+	dim, ok := s.Dimension(key.Dimension)
+	if !ok {
+		return &place{fault: faultOf(policy.ErrUnknownDimension)}
+	}
+	return resolveIn(s, dim, ledger.AccountID{Key: key, Window: dim.Period.WindowAt(at)})
+}
+
+func resolveIn(s *policy.Snapshot, dim *policy.Dimension, account ledger.AccountID) *place {
+	t, _, err := s.Resolve(account.Key, account.Window.Start)
+	if err != nil {
+		return &place{fault: faultOf(err)}
+	}
+	return &place{
+		account: account, dimension: dim, leaseMax: t.LeaseMax,
+		terms: ledger.Terms{PolicyVersion: t.PolicyVersion, Kind: t.Kind, Class: t.Class, Limit: t.Limit,
+			Budget: t.Budget, TTL: t.TTL, Grace: t.Grace},
+	}
+}
+
+// reported resolves the window that a report names. A window that the calendar does not have,
+// that lies further ahead than the next one or further back than the ledger's memory is no
+// reason to make an account: use in it counts only if its grant is known.
+func (p *plan) reported(account ledger.AccountID) *place {
+	current := p.place(account.Key)
+	if current.fault != nil || account.Window == current.account.Window {
+		return current
+	}
+	calendar, w := current.dimension.Period, account.Window
+	tooFar := w.Start.After(calendar.Next(current.account.Window).Start)
+	tooOld := !w.Endless() && w.End.Before(p.now.Add(-p.retention))
+	if w.Endless() || tooFar || tooOld || calendar.WindowAt(w.Start) != w {
+		return &place{fault: fault(ledger.CodeInvalid, "window", "a past, the current or the next window of the key's calendar")}
+	}
+	return resolveIn(p.snapshot, current.dimension, account)
+}
+
+// scope names what the requests of an attempt touch. Keys that policy does not admit are left
+// out: an account is never made for them.
+func (p *plan) scope(requests []*Request) ledger.Scope {
+	s := scoper{plan: p, accounts: map[ledger.AccountID]bool{}, grants: map[ledger.ID]bool{}, agents: map[ledger.ID]bool{}}
+	for id := range p.accounts {
+		s.accounts[id] = true
+	}
+	for _, r := range requests {
+		s.add(r)
+	}
+	accounts := slices.SortedFunc(maps.Keys(s.accounts), ledger.CompareAccounts)
+	return ledger.Scope{Accounts: accounts, Grants: sortedIDs(s.grants), Agents: sortedIDs(s.agents), Live: p.live}
+}
+
+// scoper gathers a scope. Its result is sorted: equal requests make equal transactions.
+type scoper struct {
+	*plan
+	accounts map[ledger.AccountID]bool
+	grants   map[ledger.ID]bool
+	agents   map[ledger.ID]bool
+}
+
+func (s *scoper) account(at *place) {
+	if at.fault == nil {
+		s.accounts[at.account] = true
+	}
+}
+
+func (s *scoper) add(r *Request) {
+	if r.isSync {
+		s.agents[r.hello.Incarnation] = true
+	}
+	for _, n := range r.keys {
+		if n.fault == nil {
+			s.account(s.place(n.key))
+		}
+	}
+	for _, x := range r.reports {
+		if x.fault == nil {
+			s.grants[x.ID] = true
+			s.account(s.reported(x.Account))
+		}
+	}
+	for _, list := range [][]ask{r.cancels, r.asks, r.spends, r.refunds} {
+		for _, x := range list {
+			if x.fault == nil {
+				s.grants[x.id] = true
+				s.account(s.place(x.key))
+			}
+		}
+	}
+}
+
+func sortedIDs(set map[ledger.ID]bool) []ledger.ID {
+	return slices.SortedFunc(maps.Keys(set), func(x, y ledger.ID) int { return slices.Compare(x[:], y[:]) })
+}
+
+// asAgain unwraps what a store returned of fn's error.
+func asAgain(err error) (*again, bool) {
+	var a *again
+	if errors.As(err, &a) {
+		return a, true
+	}
+	if errors.Is(err, ledger.ErrStalePolicy) {
+		return &again{stale: true}, true
+	}
+	return nil, false
+}

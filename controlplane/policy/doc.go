@@ -1,0 +1,32 @@
+// Package policy turns policy files into one checked, versioned document, and answers
+// which terms hold for a tenant and a dimension. The rules are pure: the time of day is an
+// argument, and only LoadFiles and Watcher touch the file system.
+//
+// A document is YAML. Every fault of every file is reported at once, with its file, line
+// and field and with what is allowed there; a document with one fault is no document. Each
+// change is a new version in a Log, kept with who made it and why.
+//
+// Promises, and the tests that guard them:
+//
+//   - Bad input is refused with file, line, field and what is allowed, all faults at once,
+//     in one order. (TestBadInputIsRefused, TestAllFaultsAtOnce)
+//   - What an int64 or a duration cannot hold is refused, never wrapped.
+//     (TestA2OverflowInConfig)
+//   - Percentages are exact; an overshoot budget is rounded down. (TestPercentIsExact)
+//   - A name nobody defined is answered by a written default, and the answer can be
+//     explained. (TestW7Typo, TestW7ExplainSaysWhichRuleAndWhy)
+//   - A key without a tenant has no terms. (TestM4NoIdentityHasNoTerms)
+//   - Resolving costs no allocation, whatever the number of tenants.
+//     (TestResolveDoesNotAllocate)
+//   - An override counts for the windows that begin before it expires, and then lapses by
+//     itself. (TestOverrideLapsesAtTheNextWindow)
+//   - A bad or half-written directory leaves the last good policy; a file seen twice counts
+//     once; a deletion is applied. (TestW8BadFile, TestW8SameFileTwice, TestW8DeletedFile)
+//   - A swapped Kubernetes volume is seen as one change. (TestW8KubernetesSwap)
+//   - The stored text says what the files said. (TestTextRoundTrip, FuzzParse)
+//   - The same meaning applied again makes no version, and a replica that starts anew does
+//     not undo a rollback. (TestApplySameMeaning, TestRestartKeepsRollback)
+//   - A rollback is a new version with the old text; nobody is overtaken unawares; every
+//     change has an author and a reason. (TestRollbackAppendsTheOldText,
+//     TestOvertakenOperatorIsTold, TestEveryChangeHasAnAuthorAndAReason)
+package policy

@@ -1,0 +1,138 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// Caps on what is read. They bound memory, and are far above what people write.
+const (
+	MaxFileBytes  = 4 << 20
+	MaxTotalBytes = 16 << 20
+	MaxDimensions = 1000
+	MaxTenants    = 100_000
+	MaxOverrides  = 100_000
+)
+
+// Document is a checked policy with every default filled in. It is read-only: snapshots
+// share its parts.
+type Document struct {
+	DenyUnlisted bool   // tenants without an entry are refused
+	DefaultPlan  string // plan of tenants whose entry names none, and of those without an entry
+	Tenants      []Tenant
+	Dimensions   []*Dimension
+	Warnings     []Fault // accepted, but hardly meant
+
+	files []File
+}
+
+// Tenant is an entry of the tenant list. Plan is empty if the entry names none.
+type Tenant struct {
+	Name string
+	Plan string
+}
+
+// Dimension is one quota's policy: what tenants get, and how leases of it behave.
+type Dimension struct {
+	Name        string
+	Description string
+	Unit        string // a word for people
+	Kind        quota.Kind
+	Class       quota.Class
+	Limit       quota.Limit // of tenants without a plan's limit or an override
+	Overshoot   Overshoot
+	Period      quota.Calendar
+	Lease       Lease
+	Outage      Outage
+	Cold        Cold
+	Plans       []Plan      // by name
+	Overrides   []*Override // by tenant
+}
+
+// Lease says how long a lease lives and how large it may be.
+type Lease struct {
+	TTL          time.Duration
+	Grace        time.Duration
+	Max          quota.Units // 0: as the control plane sizes it
+	LowWatermark Percent
+}
+
+// Outage says what an agent does without the control plane.
+type Outage struct {
+	Open  bool // allow and count, instead of deny
+	After time.Duration
+	For   time.Duration // how long Open may last
+}
+
+// Mode returns the word that policy files use.
+func (o Outage) Mode() string {
+	if o.Open {
+		return modeOpen
+	}
+	return modeClosed
+}
+
+// Cold says what happens to a take before the key's first lease has come.
+type Cold struct {
+	Wait  time.Duration
+	Debt  bool        // let Units pass as unleased use, instead of deny
+	Units quota.Units // with Debt: at most so many, once a key and incarnation
+}
+
+// Then returns the word that policy files use.
+func (c Cold) Then() string {
+	if c.Debt {
+		return thenDebt
+	}
+	return thenDeny
+}
+
+// Plan is a dimension's limit for the tenants of one plan.
+type Plan struct {
+	Name      string
+	Limit     quota.Limit
+	Overshoot *Overshoot // nil: the dimension's
+}
+
+// Override is one tenant's limit in one dimension, for a time.
+type Override struct {
+	Tenant  string
+	Limit   quota.Limit
+	Owner   string
+	Reason  string
+	Expires time.Time // first instant at which it no longer counts
+	Until   string    // Expires as written
+}
+
+// Overshoot is the exposure budget B as the policy states it: a share of the limit, or an
+// amount of units.
+type Overshoot struct {
+	Share    Percent
+	Units    quota.Units
+	Absolute bool // Units counts, not Share
+}
+
+// Of returns the budget under a limit. A share of no limit is no limit. An amount is never
+// more than the limit itself, so a small plan or override does not inherit a bound that is
+// larger than its contract.
+func (o Overshoot) Of(limit quota.Limit) quota.Limit {
+	switch {
+	case o.Absolute && limit.Unlimited:
+		return quota.LimitOf(o.Units)
+	case o.Absolute:
+		return quota.LimitOf(min(o.Units, limit.Units))
+	case limit.Unlimited && o.Share == 0:
+		return quota.LimitOf(0)
+	case limit.Unlimited:
+		return quota.NoLimit
+	}
+	return quota.LimitOf(o.Share.Of(limit.Units))
+}
+
+func (o Overshoot) String() string {
+	if o.Absolute {
+		return formatUnits(o.Units)
+	}
+	return o.Share.String()
+}

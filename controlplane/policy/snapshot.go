@@ -1,0 +1,208 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// Names that a policy does not know. Use errors.Is; the errors themselves say more.
+var (
+	ErrUnknownDimension = errors.New("dimension is not defined")
+	ErrUnknownTenant    = errors.New("tenant is not listed")
+)
+
+// UnknownDimensionError is ErrUnknownDimension with the name that was asked for.
+type UnknownDimensionError struct {
+	Name     string
+	snapshot *Snapshot
+}
+
+// Near returns defined names that look like the one asked for. It is worked out here, not
+// when the error is made, because anyone can ask for unknown names.
+func (e *UnknownDimensionError) Near() []string {
+	names := make([]string, len(e.snapshot.doc.Dimensions))
+	for i, d := range e.snapshot.doc.Dimensions {
+		names[i] = d.Name
+	}
+	return near(e.Name, names)
+}
+
+func (e *UnknownDimensionError) Error() string {
+	return fmt.Sprintf("dimension %q is not defined%s", shorten(e.Name), didYouMean(e.Near()))
+}
+
+// Is makes errors.Is(err, ErrUnknownDimension) true.
+func (e *UnknownDimensionError) Is(target error) bool { return target == ErrUnknownDimension }
+
+// UnknownTenantError is ErrUnknownTenant with the name that was asked for.
+type UnknownTenantError struct {
+	Name     string
+	snapshot *Snapshot
+}
+
+// Near returns listed tenants that look like the one asked for.
+func (e *UnknownTenantError) Near() []string { return e.snapshot.nearTenants(e.Name) }
+
+func (e *UnknownTenantError) Error() string {
+	return fmt.Sprintf("tenant %q is not listed, and unlisted_tenants is deny", shorten(e.Name))
+}
+
+// Is makes errors.Is(err, ErrUnknownTenant) true.
+func (e *UnknownTenantError) Is(target error) bool { return target == ErrUnknownTenant }
+
+func didYouMean(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "; near: " + strings.Join(names, ", ")
+}
+
+// Snapshot is one version of the policy, indexed for decisions. It never changes, so any
+// number of goroutines may use it.
+type Snapshot struct {
+	Version int64
+
+	doc        *Document
+	tenants    map[string]string // plan as written, "" for none
+	dimensions map[string]*rules
+}
+
+// rules is a dimension with its limits by name.
+type rules struct {
+	dimension *Dimension
+	terms     Terms // without a limit and budget
+	plans     map[string]Plan
+	overrides map[string]*Override
+}
+
+// Terms is what holds for one key in one window.
+type Terms struct {
+	PolicyVersion int64
+	Kind          quota.Kind
+	Class         quota.Class
+	Limit         quota.Limit
+	Budget        quota.Limit // B, the overshoot budget; 0 for exact
+	TTL           time.Duration
+	Grace         time.Duration
+	LeaseMax      quota.Units // 0: as the control plane sizes it
+	LowWatermark  Percent
+	Outage        Outage
+	Cold          Cold
+}
+
+// Rule says which of the three limits of a dimension decided.
+type Rule string
+
+// The rules, strongest first.
+const (
+	RuleOverride Rule = "override"
+	RulePlan     Rule = "plan"
+	RuleDefault  Rule = "default"
+)
+
+// Match says which rule decided about a limit, and what became of the others.
+type Match struct {
+	Rule        Rule
+	Listed      bool      // the tenant has an entry
+	Plan        string    // the tenant's plan, "" if it has none
+	PlanDefault bool      // Plan is the default plan, not one that the tenant's entry names
+	PlanKnown   bool      // the dimension gives Plan a limit
+	Override    *Override // the tenant's override here, if there is one; read-only
+	Lapsed      bool      // Override had expired when the window began
+}
+
+// Snapshot indexes the document under the version that the log gave it.
+func (d *Document) Snapshot(version int64) *Snapshot {
+	s := &Snapshot{
+		Version:    version,
+		doc:        d,
+		tenants:    make(map[string]string, len(d.Tenants)),
+		dimensions: make(map[string]*rules, len(d.Dimensions)),
+	}
+	for _, t := range d.Tenants {
+		s.tenants[t.Name] = t.Plan
+	}
+	for _, dim := range d.Dimensions {
+		r := &rules{
+			dimension: dim,
+			terms: Terms{PolicyVersion: version, Kind: dim.Kind, Class: dim.Class, TTL: dim.Lease.TTL,
+				Grace: dim.Lease.Grace, LeaseMax: dim.Lease.Max, LowWatermark: dim.Lease.LowWatermark,
+				Outage: dim.Outage, Cold: dim.Cold},
+			plans:     make(map[string]Plan, len(dim.Plans)),
+			overrides: make(map[string]*Override, len(dim.Overrides)),
+		}
+		for _, p := range dim.Plans {
+			r.plans[p.Name] = p
+		}
+		for _, o := range dim.Overrides {
+			r.overrides[o.Tenant] = o
+		}
+		s.dimensions[dim.Name] = r
+	}
+	return s
+}
+
+// Document returns what the snapshot was made of.
+func (s *Snapshot) Document() *Document { return s.doc }
+
+// Dimension returns a dimension by name. It is read-only.
+func (s *Snapshot) Dimension(name string) (*Dimension, bool) {
+	r, ok := s.dimensions[name]
+	if !ok {
+		return nil, false
+	}
+	return r.dimension, true
+}
+
+// Dimensions returns all dimensions by name. The list and what it holds are read-only.
+func (s *Snapshot) Dimensions() []*Dimension { return s.doc.Dimensions }
+
+// Resolve returns the terms of a key for the window that begins at windowStart, and the
+// rule that decided: the tenant's override if it has not expired when the window begins,
+// else the dimension's limit for the tenant's plan, else the dimension's limit. An override
+// changes the limit only: its overshoot is that of the plan, else of the dimension. The
+// error is ErrUnknownDimension, ErrUnknownTenant where only listed tenants are admitted, or a
+// *quota.FieldError if there is no tenant.
+func (s *Snapshot) Resolve(key quota.Key, windowStart time.Time) (Terms, Match, error) {
+	if key.Tenant == "" { // or everyone without an identity would share one quota
+		return Terms{}, Match{}, quota.ValidateTenant(key.Tenant)
+	}
+	r, ok := s.dimensions[key.Dimension]
+	if !ok {
+		return Terms{}, Match{}, &UnknownDimensionError{Name: key.Dimension, snapshot: s}
+	}
+	plan, listed := s.tenants[key.Tenant]
+	if !listed && s.doc.DenyUnlisted {
+		return Terms{}, Match{}, &UnknownTenantError{Name: key.Tenant, snapshot: s}
+	}
+	m := Match{Rule: RuleDefault, Listed: listed, Plan: plan}
+	if plan == "" && s.doc.DefaultPlan != "" {
+		m.Plan, m.PlanDefault = s.doc.DefaultPlan, true
+	}
+	terms, overshoot := r.terms, r.dimension.Overshoot
+	terms.Limit = r.dimension.Limit
+	if p, ok := r.plans[m.Plan]; ok {
+		m.Rule, m.PlanKnown = RulePlan, true
+		terms.Limit, overshoot = p.Limit, r.dimension.overshootOf(p)
+	}
+	if o, ok := r.overrides[key.Tenant]; ok {
+		m.Override, m.Lapsed = o, !windowStart.Before(o.Expires)
+		if !m.Lapsed {
+			m.Rule, terms.Limit = RuleOverride, o.Limit
+		}
+	}
+	terms.Budget = overshoot.Of(terms.Limit)
+	return terms, m, nil
+}
+
+func (s *Snapshot) nearTenants(name string) []string {
+	names := make([]string, len(s.doc.Tenants))
+	for i, t := range s.doc.Tenants {
+		names[i] = t.Name
+	}
+	return near(name, names)
+}

@@ -1,0 +1,111 @@
+package policy
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTextRoundTrip(t *testing.T) {
+	t.Parallel()
+	odd := " odd\n\"name\"\xff.yaml"
+	d, err := Parse([]File{
+		{Name: "policies/a.yaml", Text: []byte(named("a") + "  description: |+\n    kept\n\n")},
+		{Name: odd, Text: []byte("# only\n---\n" + named("b") + "---\n" + named("c") + "...\n")},
+		{Name: "", Text: []byte(named("d") + "  unit: no line break at the end")},
+	}, today)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := d.Text()
+	again, err := ParseText(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changes := Diff(d, again); len(changes) > 0 || d.Sum() != again.Sum() || again.Text() != text {
+		t.Errorf("the text comes back as something else: %v\n%s\n%s", changes, text, again.Text())
+	}
+	for i, want := range []string{"policies/a.yaml", odd, ""} {
+		if got := again.files[i].Name; got != want {
+			t.Errorf("file %d is named %q, want %q", i, got, want)
+		}
+	}
+	if !strings.HasPrefix(text, "---\n# file: policies/a.yaml\ndimensions:\n") {
+		t.Errorf("text begins with %.60q", text)
+	}
+}
+
+func TestStoredTextIsAPolicyFile(t *testing.T) {
+	t.Parallel()
+	d, err := Parse([]File{{Name: "a.yaml", Text: []byte(named("a"))}, {Name: "b.yaml", Text: []byte(named("b"))}}, today)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Parse([]File{{Name: "saved.yaml", Text: []byte(d.Text())}}, today)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Sum() != d.Sum() || got.Text() != d.Text() {
+		t.Errorf("saved and applied again it is %s", got.Text())
+	}
+}
+
+func TestFaultsOfStoredTextNameTheOriginalLines(t *testing.T) {
+	t.Parallel()
+	_, err := ParseText("---\n# file: a.yaml\n" + named("a") + "---\n# file: b.yaml\n" + named("b") + "  limitt: 5\n")
+	if err == nil || !strings.HasPrefix(err.Error(), "b.yaml:7: dimensions[0].limitt: unknown field") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := ParseText(""); err == nil {
+		t.Error("an empty text was accepted")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(goodYAML)
+	f.Add(dimensionWith())
+	f.Add(dimensionWith("overshoot: 250", "lease: {ttl: 2ms, grace: 1s, max: 5, low_watermark: 0.5%}",
+		"outage: {mode: open, after: 0s, for: 5m}", "cold: {wait: 0s, then: debt, units: 3}"))
+	f.Add(swap("limit", "limit: unlimited"))
+	f.Add(swap("limit", "limit: 9223372036854775807"))
+	f.Add("---\n# file: a.yaml\n" + dimensionWith() + "---\n# file: \"\\x00\"\n# nothing\n")
+	f.Add("---\n# file: a.yaml\n---\n# file: b.yaml\n" + dimensionWith())
+	f.Add("---\n#e: a.yaml\n" + dimensionWith() + "---\n# file: ") // a mark that Text would not write
+	f.Add("tenants: &a [{tenant: x}]\ndimensions: [*a, *a]\n")
+	f.Add("? [a]\n: b\n<<: {a: b}\n!!str c: !x d\n")
+	f.Add("%YAML 1.1\n---\n\ta: 'b\n")
+	f.Add("dimensions: [[[[{{{{")
+	f.Add("\xef\xbb\xbfdimensions:\r\n- name: a\r\n")
+	f.Add("tenants:\n- {tenant: \"a\\0b\"}\n- {tenant: \"\\u2028\"}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := Parse([]File{{Name: "fuzz.yaml", Text: []byte(text)}}, time.Time{})
+		var faults Faults
+		if err != nil {
+			if d != nil || !errors.As(err, &faults) || len(faults) == 0 {
+				t.Fatalf("document %v with error %v", d, err)
+			}
+			for _, fault := range faults {
+				if fault.File == "" || fault.Problem == "" || fault.Allowed == "" {
+					t.Fatalf("a fault that does not say enough: %+v", fault)
+				}
+			}
+			return
+		}
+		again, err := ParseText(d.Text())
+		if err != nil {
+			t.Fatalf("parse its own text: %v\n%s", err, d.Text())
+		}
+		if again.Sum() != d.Sum() || again.Text() != d.Text() {
+			t.Fatalf("the text comes back as something else: %v", Diff(d, again))
+		}
+		for _, dim := range d.Snapshot(1).Dimensions() {
+			if l := dim.Lease; l.TTL <= time.Millisecond || l.TTL > dim.Period.Shortest() || l.Grace < leastGrace(l.TTL) {
+				t.Fatalf("lease %+v in windows of %s", l, dim.Period)
+			}
+			if b := dim.Overshoot.Of(dim.Limit); !dim.Limit.Unlimited && (b.Unlimited || b.Units < 0 || b.Units > dim.Limit.Units) {
+				t.Fatalf("budget %+v of limit %+v", b, dim.Limit)
+			}
+		}
+	})
+}

@@ -1,0 +1,162 @@
+package controlplane
+
+import (
+	"time"
+
+	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// Request is one Sync or Spend on its way through a transaction. An item that cannot be read
+// carries its fault and touches nothing.
+type Request struct {
+	isSync bool
+	hello  ledger.Hello
+	token  ledger.ID // issued in answer to a Sync
+
+	reports []report
+	cancels []ask // of an ask that is withdrawn, only id and key
+	asks    []ask
+	spends  []ask
+	refunds []ask   // of a spend, only id and key
+	keys    []named // every distinct key named, in order
+
+	// The answer, set when the transaction has ended.
+	sync  *pb.SyncReply
+	spend *pb.SpendReply
+	err   error
+}
+
+type report struct {
+	ledger.Report
+	raw   []byte
+	fault *pb.Fault
+}
+
+type ask struct {
+	id       ledger.ID
+	key      quota.Key
+	want     quota.Units // or a spend's cost
+	need     quota.Units
+	notAfter time.Time
+	raw      []byte
+	fault    *pb.Fault
+}
+
+type named struct {
+	key   quota.Key
+	fault *pb.Fault
+}
+
+// size is how much work the request is, in items.
+func (r *Request) size() int {
+	return 1 + len(r.reports) + len(r.cancels) + len(r.asks) + len(r.spends) + len(r.refunds) + len(r.keys)
+}
+
+// readSync checks every field of a Sync. The error is about the message as a whole; what is
+// wrong with one item stays with the item.
+func readSync(m *pb.SyncRequest, token ledger.ID) (*Request, error) {
+	hello, err := helloOf(m.GetHello())
+	if err != nil {
+		return nil, err
+	}
+	if err := capped(map[string]int{"reports": len(m.GetReports()), "cancels": len(m.GetCancels()),
+		"asks": len(m.GetAsks()), "keys": len(m.GetKeys())}); err != nil {
+		return nil, err
+	}
+	r := &Request{isSync: true, hello: hello, token: token}
+	seen := map[quota.Key]bool{}
+	for _, k := range m.GetKeys() {
+		r.name(k, seen)
+	}
+	for _, x := range m.GetReports() {
+		r.reports = append(r.reports, readReport(x, hello.Incarnation))
+		r.name(x.GetKey(), seen)
+	}
+	for _, x := range m.GetCancels() {
+		r.cancels = append(r.cancels, readAsk(x.GetGrantId(), x.GetKey()))
+	}
+	for _, x := range m.GetAsks() {
+		a := readAsk(x.GetGrantId(), x.GetKey())
+		a.want, a.need = quota.Units(x.GetWant()), quota.Units(x.GetNeed())
+		r.asks = append(r.asks, a)
+		r.name(x.GetKey(), seen)
+	}
+	return r, nil
+}
+
+// readSpend checks every field of a Spend.
+func readSpend(m *pb.SpendRequest) (*Request, error) {
+	hello, err := helloOf(m.GetHello())
+	if err != nil {
+		return nil, err
+	}
+	if err := capped(map[string]int{"items": len(m.GetItems()), "refunds": len(m.GetRefunds())}); err != nil {
+		return nil, err
+	}
+	r := &Request{hello: hello}
+	seen := map[quota.Key]bool{}
+	for _, x := range m.GetItems() {
+		a := readAsk(x.GetSpendId(), x.GetKey())
+		a.want = quota.Units(x.GetCost())
+		if at := x.GetNotAfterUs(); at < 0 || at > lastInstant {
+			a.fault = fault(ledger.CodeInvalid, "not_after_us", "an instant, or 0 for none")
+		} else if at > 0 {
+			a.notAfter = quota.At(time.UnixMicro(at))
+		}
+		r.spends = append(r.spends, a)
+		r.name(x.GetKey(), seen)
+	}
+	for _, x := range m.GetRefunds() {
+		r.refunds = append(r.refunds, readAsk(x.GetGrantId(), x.GetKey()))
+	}
+	return r, nil
+}
+
+func readReport(x *pb.Report, agent ledger.ID) report {
+	r := report{raw: x.GetGrantId(), Report: ledger.Report{
+		Agent: agent, Taken: quota.Units(x.GetTaken()), Refunded: quota.Units(x.GetRefunded()),
+		Returned: quota.Units(x.GetReturned()), Final: x.GetFinal(), Unleased: x.GetUnleased(),
+	}}
+	var errs [3]error
+	r.ID, errs[0] = idOf("grant_id", x.GetGrantId())
+	r.Account.Key, errs[1] = keyOf(x.GetKey())
+	r.Account.Window, errs[2] = windowOf(x.GetWindow())
+	for _, err := range errs {
+		if err != nil && r.fault == nil {
+			r.fault = faultOf(err)
+		}
+	}
+	return r
+}
+
+func readAsk(raw []byte, key *pb.Key) ask {
+	a := ask{raw: raw}
+	var idErr, keyErr error
+	a.id, idErr = idOf("grant_id", raw)
+	a.key, keyErr = keyOf(key)
+	for _, err := range []error{idErr, keyErr} {
+		if err != nil && a.fault == nil {
+			a.fault = faultOf(err)
+		}
+	}
+	return a
+}
+
+// name adds a key whose state the answer tells.
+func (r *Request) name(k *pb.Key, seen map[quota.Key]bool) {
+	key, err := keyOf(k)
+	if seen[key] {
+		return
+	}
+	seen[key] = true
+	n := named{key: key}
+	if err != nil {
+		n.fault = faultOf(err)
+	}
+	r.keys = append(r.keys, n)
+}
+
+// refuse ends the request with an error of its own.
+func (r *Request) refuse(err error) { r.sync, r.spend, r.err = nil, nil, err }

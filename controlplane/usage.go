@@ -1,0 +1,231 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quotalease/quotalease/controlplane/policy"
+	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// windowBound is the most that an account's window can end with, beyond use without a lease
+// that nobody has reported yet; -1 where nothing limits it.
+//
+// No grant or spend lifts S + O + H above the limit, and what one made under an earlier, higher
+// limit is in Committed; so max(limit, committed, S + O + H) is the most that is ever charged.
+// On top comes what was or may still be given back unconfirmed: U, and for bounded and
+// best_effort whatever their budget leaves, because O + U stays within B.
+func windowBound(a ledger.Account) int64 {
+	if a.Limit.Unlimited {
+		return unlimited
+	}
+	charged := a.Bound() - a.Uncertain // S + O + H
+	given := a.Uncertain
+	if a.Class == quota.Bounded || a.Class == quota.BestEffort {
+		if a.Budget.Unlimited {
+			return unlimited
+		}
+		given = max(given, a.Budget.Units)
+	}
+	return addUp(max(a.Limit.Units, a.Committed, charged), given)
+}
+
+func usageMessage(a ledger.Account) *pb.Usage {
+	return &pb.Usage{
+		Key: keyMessage(a.ID.Key), Window: windowMessage(a.ID.Window), Class: a.Class.String(),
+		Limit: limitNumber(a.Limit), Settled: int64(a.Settled()), Outstanding: int64(a.Outstanding),
+		Held: int64(a.Held), Uncertain: int64(a.Uncertain), Headroom: int64(a.Headroom()),
+		Budget: limitNumber(a.Budget), Committed: int64(a.Committed), Overshoot: int64(a.Overshoot),
+		OverLimit: int64(a.OverLimit()), Generation: a.Generation, PolicyVersion: a.PolicyVersion,
+		Granted: int64(a.Granted), ConsumedReported: int64(a.Leased), Expired: int64(a.Expired),
+		Returned: int64(a.Returned), Revoked: int64(a.Revoked), Spent: int64(a.Spent),
+		Unleased: int64(a.Unleased), Bound: windowBound(a),
+	}
+}
+
+// ListUsage lists accounts: those of current windows unless all are asked for.
+func (c *ControlPlane) ListUsage(ctx context.Context, m *pb.ListUsageRequest) (*pb.ListUsageReply, error) {
+	limit, err := limitOf(m.GetLimit(), adminPage)
+	if err != nil {
+		return nil, err
+	}
+	q := ledger.AccountQuery{Tenant: m.GetTenant(), Dimension: m.GetDimension()}
+	if !m.GetAllWindows() {
+		q.At = c.desk.Now()
+	}
+	reply := &pb.ListUsageReply{}
+	err = c.accounts(ctx, q, func(a ledger.Account) bool {
+		reply.Usage = append(reply.Usage, usageMessage(a))
+		return len(reply.Usage) < limit
+	})
+	return reply, err
+}
+
+// accounts reads what a query finds, page by page, until each says enough. Accounts in which
+// nothing was ever decided are left out.
+func (c *ControlPlane) accounts(ctx context.Context, q ledger.AccountQuery, each func(ledger.Account) bool) error {
+	q.Limit = adminPage
+	for {
+		found, err := c.cfg.Reader.Accounts(ctx, q)
+		if err != nil {
+			return outage("list accounts", err)
+		}
+		for _, a := range found {
+			if a.Kind != 0 && !each(a) {
+				return nil
+			}
+		}
+		if len(found) < adminPage {
+			return nil
+		}
+		q.After = found[len(found)-1].ID
+	}
+}
+
+// ListTenants lists the tenants that policy names and those that used something in a current
+// window, by name.
+func (c *ControlPlane) ListTenants(ctx context.Context, m *pb.ListTenantsRequest) (*pb.ListTenantsReply, error) {
+	limit, err := limitOf(m.GetLimit(), adminPage)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.policyInUse()
+	if err != nil {
+		return nil, err
+	}
+	usage := map[string][]*pb.Usage{}
+	err = c.accounts(ctx, ledger.AccountQuery{Tenant: m.GetTenant(), At: c.desk.Now()}, func(a ledger.Account) bool {
+		tenant := a.ID.Key.Tenant
+		if _, seen := usage[tenant]; !seen && len(usage) == limit {
+			return false // accounts come by tenant: this and all later ones are beyond the limit
+		}
+		usage[tenant] = append(usage[tenant], usageMessage(a))
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for name := range usage {
+		names[name] = true
+	}
+	for _, t := range s.Document().Tenants {
+		if m.GetTenant() == "" || t.Name == m.GetTenant() {
+			names[t.Name] = true
+		}
+	}
+	reply := &pb.ListTenantsReply{}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if len(reply.Tenants) == limit {
+			break
+		}
+		reply.Tenants = append(reply.Tenants, tenantMessage(s, name, usage[name]))
+	}
+	return reply, nil
+}
+
+func tenantMessage(s *policy.Snapshot, name string, usage []*pb.Usage) *pb.Tenant {
+	t := &pb.Tenant{Tenant: name, Usage: usage, Plan: s.Document().DefaultPlan}
+	at, listed := slices.BinarySearchFunc(s.Document().Tenants, name, func(x policy.Tenant, n string) int {
+		return strings.Compare(x.Name, n)
+	})
+	if listed {
+		t.Listed = true
+		if plan := s.Document().Tenants[at].Plan; plan != "" {
+			t.Plan = plan
+		}
+	} else if s.Document().DenyUnlisted {
+		t.Plan = ""
+	}
+	return t
+}
+
+// agentsSeen is how long ago an agent may have been heard of to be listed.
+const agentsSeen = time.Hour
+
+// ListAgents lists the agents heard of within the last hour, with what each has out.
+func (c *ControlPlane) ListAgents(ctx context.Context, _ *pb.ListAgentsRequest) (*pb.ListAgentsReply, error) {
+	found, err := c.cfg.Reader.Incarnations(ctx, c.desk.Now().Add(-agentsSeen))
+	if err != nil {
+		return nil, outage("list agents", err)
+	}
+	reply := &pb.ListAgentsReply{}
+	for _, inc := range found {
+		a := &pb.Agent{Incarnation: inc.ID.Bytes(), Name: inc.Name, Region: inc.Region,
+			StartedAtUs: micros(inc.StartedAt), LastSeenUs: micros(inc.LastSeen), PolicyVersion: inc.PolicyVersion}
+		q := ledger.GrantQuery{Agent: inc.ID, States: []ledger.State{ledger.Live}}
+		err := c.grants(ctx, q, func(g ledger.Grant) bool {
+			a.LiveLeases++
+			a.Outstanding = addUp(quota.Units(a.Outstanding), g.Tally().Outstanding)
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+		reply.Agents = append(reply.Agents, a)
+	}
+	return reply, nil
+}
+
+// GetBound computes the overshoot bound of one dimension or of all.
+func (c *ControlPlane) GetBound(ctx context.Context, m *pb.GetBoundRequest) (*pb.GetBoundReply, error) {
+	switch {
+	case m.GetAgents() < 0:
+		return nil, invalid("agents", "0 for those seen lately, or more")
+	case m.GetPeakPerSecond() < 0:
+		return nil, invalid("peak_per_second", "0 for the limit over its window, or more")
+	}
+	s, err := c.policyInUse()
+	if err != nil {
+		return nil, err
+	}
+	dimensions := s.Dimensions()
+	if name := m.GetDimension(); name != "" {
+		dim, ok := s.Dimension(name)
+		if !ok {
+			return nil, fmt.Errorf("find dimension %q: %w", name, policy.ErrUnknownDimension)
+		}
+		dimensions = []*policy.Dimension{dim}
+	}
+	reply := &pb.GetBoundReply{}
+	for _, dim := range dimensions {
+		t, err := c.boundTerms(ctx, s, dim, m)
+		if err != nil {
+			return nil, err
+		}
+		reply.Bounds = append(reply.Bounds, ComputeBound(t))
+	}
+	return reply, nil
+}
+
+func (c *ControlPlane) boundTerms(ctx context.Context, s *policy.Snapshot, dim *policy.Dimension, m *pb.GetBoundRequest) (BoundTerms, error) {
+	now := c.desk.Now()
+	window := dim.Period.WindowAt(now)
+	t := BoundTerms{Dimension: dim.Name, Tenant: m.GetTenant(), Class: dim.Class, Limit: dim.Limit,
+		Budget: dim.Overshoot.Of(dim.Limit), LeaseMax: dim.Lease.Max, TTL: dim.Lease.TTL,
+		Window: window.End.Sub(window.Start), Agents: int(m.GetAgents()), Peak: quota.Units(m.GetPeakPerSecond())}
+	if window.Endless() {
+		t.Window = 0
+	}
+	if t.Tenant != "" {
+		terms, _, err := s.Resolve(quota.Key{Tenant: t.Tenant, Dimension: dim.Name}, window.Start)
+		if err != nil {
+			return BoundTerms{}, err
+		}
+		t.Limit, t.Budget = terms.Limit, terms.Budget
+	}
+	if t.Agents == 0 {
+		seen, err := c.cfg.Reader.Incarnations(ctx, now.Add(-max(dim.Lease.TTL+dim.Lease.Grace, time.Minute)))
+		if err != nil {
+			return BoundTerms{}, outage("count agents", err)
+		}
+		t.Agents = len(seen)
+	}
+	return t, nil
+}

@@ -1,0 +1,229 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/quotalease/quotalease/ledger"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+const (
+	watchBuffer = 1024 // notices that wait for one agent
+	watchSend   = 128  // notices in one message
+	eventPage   = 1000
+	// settle is how long an event may take from getting its id to being visible. Ids are given
+	// before the commit, so a transaction that commits late shows a smaller id after a larger
+	// one; the journal is read again from that far back.
+	settle = 5 * time.Second
+)
+
+// hub tells the agents that listen what the ledger's journal says. A notice may be lost (a
+// slow agent, a replica that restarts): the next Sync tells the same.
+type hub struct {
+	reader  ledger.Reader
+	now     func() time.Time
+	metrics *metrics
+	policy  func() int64 // version in use
+
+	low  int64               // events up to here are done with; -1 before the first poll
+	seen map[int64]time.Time // told already, above low; both owned by poll
+
+	mu     sync.Mutex // guards subs and closed
+	subs   map[*subscriber]bool
+	closed bool
+}
+
+type subscriber struct {
+	agent   ledger.ID
+	notices chan *pb.Notice
+}
+
+func newHub(r ledger.Reader, now func() time.Time, m *metrics, version func() int64) *hub {
+	return &hub{reader: r, now: now, metrics: m, policy: version, low: -1,
+		seen: map[int64]time.Time{}, subs: map[*subscriber]bool{}}
+}
+
+// watch sends notices to one agent until ctx ends, sending fails or the hub closes. The first
+// message tells the policy version: an agent that was not listening for a while may be behind.
+func (h *hub) watch(ctx context.Context, agent ledger.ID, send func(*pb.WatchReply) error) error {
+	s := &subscriber{agent: agent, notices: make(chan *pb.Notice, watchBuffer)}
+	if !h.join(s) {
+		return fmt.Errorf("%w: the replica is stopping", ErrUnavailable)
+	}
+	defer h.leave(s)
+	if err := send(&pb.WatchReply{Notices: []*pb.Notice{{PolicyVersion: h.policy()}}}); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case n, open := <-s.notices:
+			if !open {
+				return fmt.Errorf("%w: the replica is stopping", ErrUnavailable)
+			}
+			if err := send(&pb.WatchReply{Notices: s.gather(n)}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// gather adds what else waits.
+func (s *subscriber) gather(first *pb.Notice) []*pb.Notice {
+	notices := []*pb.Notice{first}
+	for len(notices) < watchSend {
+		select {
+		case n, open := <-s.notices:
+			if !open {
+				return notices
+			}
+			notices = append(notices, n)
+		default:
+			return notices
+		}
+	}
+	return notices
+}
+
+func (h *hub) join(s *subscriber) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.subs[s] = true
+	h.metrics.watchers.Set(float64(len(h.subs)))
+	return true
+}
+
+func (h *hub) leave(s *subscriber) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.subs, s)
+	h.metrics.watchers.Set(float64(len(h.subs)))
+}
+
+// close ends every watch.
+func (h *hub) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for s := range h.subs {
+		close(s.notices)
+		delete(h.subs, s)
+	}
+}
+
+// publish offers a notice to one agent, or to all if agent is nil. It never waits.
+func (h *hub) publish(agent ledger.ID, n *pb.Notice) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.subs {
+		if !agent.IsNil() && s.agent != agent {
+			continue
+		}
+		select {
+		case s.notices <- n:
+		default:
+			h.metrics.noticesLost.Inc()
+		}
+	}
+}
+
+// poll reads the journal once and publishes what is new in it. What happened before the first
+// poll is not told.
+func (h *hub) poll(ctx context.Context) error {
+	if h.low < 0 {
+		low, err := lastEvent(ctx, h.reader)
+		if err != nil {
+			return outage("find the end of the journal", err)
+		}
+		h.low = low
+	}
+	now := h.now()
+	for after := h.low; ; {
+		events, err := h.reader.Events(ctx, after, eventPage)
+		if err != nil {
+			return outage("read the journal", err)
+		}
+		for _, e := range events {
+			after = e.ID
+			if _, told := h.seen[e.ID]; !told {
+				h.seen[e.ID] = now
+				h.tell(e)
+			}
+		}
+		if len(events) < eventPage {
+			break
+		}
+	}
+	h.forget(now)
+	return nil
+}
+
+// forget moves low past events that are settled.
+func (h *hub) forget(now time.Time) {
+	for id, at := range h.seen {
+		if now.Sub(at) >= settle {
+			h.low = max(h.low, id)
+		}
+	}
+	for id := range h.seen {
+		if id <= h.low {
+			delete(h.seen, id)
+		}
+	}
+}
+
+// tell turns an event into a notice. Only the holder of a lease hears that it was revoked.
+func (h *hub) tell(e ledger.Event) {
+	n := &pb.Notice{Key: keyMessage(e.Account.Key), Generation: e.Generation}
+	switch e.Kind {
+	case ledger.EventGrew, ledger.EventLimit:
+		h.publish(ledger.ID{}, n)
+	case ledger.EventRevoked:
+		n.RevokedGrant = e.Grant.Bytes()
+		h.publish(e.Agent, n)
+	}
+}
+
+// lastEvent finds the highest event id with few reads: whether there is an event after an id
+// is asked of ever larger ids, then of the middle between the last two answers.
+func lastEvent(ctx context.Context, r ledger.Reader) (int64, error) {
+	later := func(id int64) (bool, error) {
+		events, err := r.Events(ctx, id, 1)
+		return len(events) > 0, err
+	}
+	low, high := int64(0), int64(1)
+	for {
+		more, err := later(high)
+		if err != nil {
+			return 0, err
+		}
+		if !more {
+			break
+		}
+		low = high
+		if high > 1<<61 {
+			return high, nil
+		}
+		high *= 2
+	}
+	for low < high {
+		middle := low + (high-low)/2
+		more, err := later(middle)
+		if err != nil {
+			return 0, err
+		}
+		if more {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return high, nil
+}

@@ -1,0 +1,215 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quotalease/quotalease/ledger"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// ear gathers the notices of one agent.
+type ear struct {
+	mu      sync.Mutex
+	notices []*pb.Notice
+}
+
+func (e *ear) hear(m *pb.WatchReply) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.notices = append(e.notices, m.Notices...)
+	return nil
+}
+
+func (e *ear) take() []*pb.Notice {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	heard := e.notices
+	e.notices = nil
+	return heard
+}
+
+// listen watches as an agent until the bubble's work is done.
+func (w *world) listen(agent ledger.ID) (*ear, func()) {
+	e := &ear{}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		if err := w.cp.Watch(ctx, agent.Bytes(), e.hear); !errors.Is(err, context.Canceled) {
+			w.t.Errorf("watch: %v", err)
+		}
+	})
+	synctest.Wait()
+	return e, func() { cancel(); wait.Wait() }
+}
+
+func TestW3RaisedLimitIsHeardWithinASecond(t *testing.T) {
+	t.Parallel()
+	running(t, examplePolicy, func(w *world) {
+		a := w.agent()
+		d := a.lease("small", 100)
+		denied := a.lease("small", 1)
+		if d.Amount != 100 || denied.Amount != 0 {
+			w.t.Fatalf("granted %v, then %v", d, denied)
+		}
+		e, stop := w.listen(a.inc)
+		defer stop()
+		if first := e.take(); len(first) != 1 || first[0].PolicyVersion != 1 {
+			w.t.Errorf("first notice %v, want the policy version", first)
+		}
+		w.edit("limit: 100", "limit: 200")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		grew, policyHeard := false, false
+		for _, n := range e.take() {
+			grew = grew || (n.Key.GetDimension() == "small" && n.Generation > denied.Generation)
+			policyHeard = policyHeard || n.PolicyVersion == 2
+		}
+		if !grew || !policyHeard {
+			w.t.Errorf("heard of growth: %t, of the policy: %t", grew, policyHeard)
+		}
+		if again := a.lease("small", 1); again.Amount != 1 {
+			w.t.Errorf("after the raise: %v", again)
+		}
+	})
+}
+
+func TestW4LoweredLimitRecallsWhatIsOut(t *testing.T) {
+	t.Parallel()
+	running(t, examplePolicy, func(w *world) {
+		a, b := w.agent(), w.agent()
+		used := a.lease("small", 80)
+		a.sync(&pb.SyncRequest{Reports: []*pb.Report{usedUp(used, acme("small"))}})
+		out := b.lease("small", 10)
+		e, stop := w.listen(b.inc)
+		defer stop()
+		other, stopOther := w.listen(a.inc)
+		defer stopOther()
+		w.edit("limit: 100", "limit: 50")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		recalled := func(notices []*pb.Notice) bool {
+			for _, n := range notices {
+				if string(n.RevokedGrant) == string(out.GrantId) {
+					return true
+				}
+			}
+			return false
+		}
+		if !recalled(e.take()) || recalled(other.take()) {
+			w.t.Error("the holder, and nobody else, should hear that its lease was revoked")
+		}
+		reply := b.sync(&pb.SyncRequest{Keys: []*pb.Key{acme("small")}})
+		if k := reply.Keys[0]; k.Headroom != 0 || k.Limit != 50 {
+			w.t.Errorf("key state %v, want headroom 0 of 50", k)
+		}
+		if got := w.account("small"); got.Headroom() != -40 || got.OverLimit() != 30 || got.Overshoot != 0 {
+			w.t.Errorf("headroom %d, over the limit %d, overshoot %d", got.Headroom(), got.OverLimit(), got.Overshoot)
+		}
+		if got := w.metric("leases_revoked_total"); got != 1 {
+			w.t.Errorf("%v leases revoked, want 1", got)
+		}
+		w.verified()
+	})
+}
+
+// journal is a ledger's journal that shows events in an order of its own.
+type journal struct {
+	ledger.Reader
+	events []ledger.Event
+}
+
+func (j *journal) Events(_ context.Context, after int64, limit int) ([]ledger.Event, error) {
+	var found []ledger.Event
+	for _, e := range j.events {
+		if e.ID > after && len(found) < limit {
+			found = append(found, e)
+		}
+	}
+	return found, nil
+}
+
+func (j *journal) show(ids ...int64) {
+	j.events = nil
+	for _, id := range ids {
+		j.events = append(j.events, ledger.Event{ID: id, Kind: ledger.EventGrew, Generation: id})
+	}
+}
+
+func TestEventsThatCommitLateAreTold(t *testing.T) {
+	t.Parallel()
+	clock := &wall{at: noon}
+	j := &journal{}
+	h := newHub(j, clock.now, newMetrics(prometheus.NewRegistry()), func() int64 { return 1 })
+	s := &subscriber{notices: make(chan *pb.Notice, 100)}
+	h.join(s)
+	heard := func() (ids []int64) {
+		for len(s.notices) > 0 {
+			ids = append(ids, (<-s.notices).Generation)
+		}
+		return ids
+	}
+	for _, step := range []struct {
+		after time.Duration
+		shown []int64
+		want  []int64
+	}{
+		{0, []int64{1, 2, 3}, nil}, // what was before is not told
+		{time.Second, []int64{1, 2, 3, 5}, []int64{5}},
+		{time.Second, []int64{1, 2, 3, 4, 5, 6}, []int64{4, 6}}, // 4 commits after 5
+		{4 * time.Second, []int64{1, 2, 3, 4, 5, 6}, nil},
+		{time.Minute, []int64{4, 5, 6, 7}, []int64{7}},
+	} {
+		clock.move(step.after)
+		j.show(step.shown...)
+		if err := h.poll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := heard()
+		if len(got) != len(step.want) {
+			t.Fatalf("showing %v: told %v, want %v", step.shown, got, step.want)
+		}
+		for i := range got {
+			if got[i] != step.want[i] {
+				t.Errorf("showing %v: told %v, want %v", step.shown, got, step.want)
+			}
+		}
+	}
+	if len(h.seen) > 2 {
+		t.Errorf("%d ids are remembered for ever", len(h.seen))
+	}
+}
+
+func TestASlowWatcherLosesNoticesAndBlocksNobody(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(prometheus.NewRegistry())
+	h := newHub(&journal{}, time.Now, m, func() int64 { return 1 })
+	slow, quick := &subscriber{notices: make(chan *pb.Notice, 1)}, &subscriber{notices: make(chan *pb.Notice, 9)}
+	h.join(slow)
+	h.join(quick)
+	for range 5 {
+		h.publish(ledger.ID{}, &pb.Notice{})
+	}
+	if len(slow.notices) != 1 || len(quick.notices) != 5 {
+		t.Errorf("slow has %d, quick has %d notices, want 1 and 5", len(slow.notices), len(quick.notices))
+	}
+}
+
+func TestLastEventIsFound(t *testing.T) {
+	t.Parallel()
+	for _, last := range []int64{0, 1, 2, 3, 7, 8, 1000, 1 << 40} {
+		j := &journal{}
+		if last > 0 {
+			j.show(last)
+		}
+		if got, err := lastEvent(t.Context(), j); err != nil || got != last {
+			t.Errorf("last event %d, %v, want %d", got, err, last)
+		}
+	}
+}

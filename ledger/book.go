@@ -1,0 +1,308 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// Loaded is what a store read for one transaction, after the locks were held.
+type Loaded struct {
+	Now           time.Time // the store's clock, read once the locks were held (4.1)
+	ClockSuspect  bool      // it differs from the replica's by more than MaxClockSkew
+	PolicyVersion int64     // the current one, read in this transaction
+	Retention     time.Duration
+	Accounts      []Account
+	Grants        []Grant
+	Participants  []Participant
+	Incarnations  []Incarnation
+}
+
+// MaxClockSkew is how far the database's and the replica's clock may differ (4.1).
+const MaxClockSkew = 5 * time.Second
+
+// Participant is one agent's interest in one key. N counts those seen lately; it belongs to
+// the key and carries over windows.
+type Participant struct {
+	Key      quota.Key
+	Agent    ID
+	LastSeen time.Time
+}
+
+type participantID struct {
+	key   quota.Key
+	agent ID
+}
+
+// Book is the state of some locked accounts, and the rules that change it. It is pure:
+// time comes in with Loaded, and nothing leaves except through Changes. A Book is used by
+// one goroutine.
+type Book struct {
+	loaded Loaded
+
+	accounts     map[AccountID]*Account
+	grants       map[ID]*Grant
+	ofAccount    map[AccountID][]*Grant // the same grants, by account, in the order loaded or made
+	participants map[participantID]*Participant
+	incarnations map[ID]*Incarnation
+	expired      map[AccountID]bool // due leases of the account were closed in this book
+
+	dirtyAccounts     map[AccountID]bool
+	dirtyGrants       map[ID]bool
+	newGrants         map[ID]bool
+	folded            map[ID]bool
+	foldedTallies     map[AccountID]Tally
+	dirtyParticipants map[participantID]bool
+	dirtyIncarnations map[ID]bool
+	events            []Event
+}
+
+// NewBook opens a book over what a store loaded.
+func NewBook(l Loaded) *Book {
+	b := &Book{
+		loaded:            l,
+		accounts:          make(map[AccountID]*Account, len(l.Accounts)),
+		grants:            make(map[ID]*Grant, len(l.Grants)),
+		ofAccount:         make(map[AccountID][]*Grant, len(l.Accounts)),
+		participants:      make(map[participantID]*Participant, len(l.Participants)),
+		incarnations:      make(map[ID]*Incarnation, len(l.Incarnations)),
+		expired:           map[AccountID]bool{},
+		dirtyAccounts:     map[AccountID]bool{},
+		dirtyGrants:       map[ID]bool{},
+		newGrants:         map[ID]bool{},
+		folded:            map[ID]bool{},
+		foldedTallies:     map[AccountID]Tally{},
+		dirtyParticipants: map[participantID]bool{},
+		dirtyIncarnations: map[ID]bool{},
+	}
+	for i := range l.Accounts {
+		b.accounts[l.Accounts[i].ID] = &l.Accounts[i]
+	}
+	for i := range l.Grants {
+		b.keep(&l.Grants[i])
+	}
+	for i := range l.Participants {
+		p := &l.Participants[i]
+		b.participants[participantID{p.Key, p.Agent}] = p
+	}
+	for i := range l.Incarnations {
+		b.incarnations[l.Incarnations[i].ID] = &l.Incarnations[i]
+	}
+	return b
+}
+
+func (b *Book) keep(g *Grant) {
+	b.grants[g.ID] = g
+	b.ofAccount[g.Account] = append(b.ofAccount[g.Account], g)
+}
+
+// Now is the ledger's time in this transaction.
+func (b *Book) Now() time.Time { return b.loaded.Now }
+
+// ClockSuspect reports that nothing that depends on time may happen (4.1).
+func (b *Book) ClockSuspect() bool { return b.loaded.ClockSuspect }
+
+// PolicyVersion is the version in force, read in this transaction.
+func (b *Book) PolicyVersion() int64 { return b.loaded.PolicyVersion }
+
+// Account returns a copy of a locked account.
+func (b *Book) Account(id AccountID) (Account, bool) {
+	a, ok := b.accounts[id]
+	if !ok {
+		return Account{}, false
+	}
+	return *a, true
+}
+
+// Grant returns a copy of a loaded grant.
+func (b *Book) Grant(id ID) (Grant, bool) {
+	g, ok := b.grants[id]
+	if !ok {
+		return Grant{}, false
+	}
+	return *g, true
+}
+
+// nowAt is the account's ratcheted clock: the later of this reading and the latest one used.
+// A reading that cannot be trusted moves nothing.
+func (b *Book) nowAt(a *Account) time.Time {
+	if a.Clock.After(b.loaded.Now) || (b.loaded.ClockSuspect && !a.Clock.IsZero()) {
+		return a.Clock
+	}
+	return b.loaded.Now
+}
+
+// Open brings an account to the terms of the current policy and returns it. A change of
+// terms never refills: what is spent stays spent (R1.14). Terms of another version than the
+// policy in force are ErrStalePolicy. A window that has ended keeps the terms it had.
+func (b *Book) Open(id AccountID, t Terms) (Account, error) {
+	a, ok := b.accounts[id]
+	if !ok {
+		return Account{}, ErrNotLocked
+	}
+	if t.PolicyVersion != b.loaded.PolicyVersion || t.PolicyVersion < a.PolicyVersion {
+		return Account{}, ErrStalePolicy
+	}
+	if a.Terms == t {
+		return *a, nil
+	}
+	before, fresh := *a, a.Kind == 0
+	if !fresh && !a.ID.Window.Endless() && !b.nowAt(a).Before(a.ID.Window.End) {
+		return *a, nil // the terms of a window that has ended are history
+	}
+	a.Terms = t
+	a.Largest.Unlimited = a.Largest.Unlimited || t.Limit.Unlimited
+	a.Largest.Units = max(a.Largest.Units, t.Limit.Units)
+	if !fresh && before.Limit != t.Limit {
+		b.record(Event{Kind: EventLimit, Account: id, Units: t.Limit.Units, Note: limitNote(before.Limit, t.Limit)})
+	}
+	b.touched(a, before)
+	return *a, nil
+}
+
+func limitNote(from, to quota.Limit) string { return limitWord(from) + " -> " + limitWord(to) }
+
+func limitWord(l quota.Limit) string {
+	if l.Unlimited {
+		return "unlimited"
+	}
+	return formatUnits(l.Units)
+}
+
+// replace puts a changed grant in the book and moves the account's counters by the
+// difference of the two tallies. It is the only place where counters change.
+func (b *Book) replace(a *Account, after Grant) error {
+	var was Tally
+	old, known := b.grants[after.ID]
+	if known {
+		was = old.Tally()
+	}
+	without, err := a.Tally.plus(was, -1)
+	if err != nil {
+		return refuse(CodeOverflow, after.ID, "amount", "sums within int64")
+	}
+	sum, err := without.plus(after.Tally(), 1)
+	if err != nil {
+		return refuse(CodeOverflow, after.ID, "amount", "sums within int64")
+	}
+	a.Tally = sum
+	after.UpdatedAt = b.nowAt(a)
+	if known {
+		*old = after
+		b.dirtyGrants[after.ID] = true
+	} else {
+		b.keep(&after)
+		b.newGrants[after.ID] = true
+	}
+	return nil
+}
+
+// touched closes a change of an account: it ratchets the clock, bumps the generation when
+// headroom or exposure grew, and records overshoot the moment it shows.
+func (b *Book) touched(a *Account, before Account) {
+	if !b.loaded.ClockSuspect {
+		a.Clock = b.nowAt(a)
+	}
+	b.dirtyAccounts[a.ID] = true
+	if a.Headroom() > before.Headroom() || a.Exposure() > before.Exposure() {
+		a.Generation++
+		if a.Waiting {
+			a.Waiting = false
+			b.record(Event{Kind: EventGrew, Account: a.ID, Generation: a.Generation})
+		}
+	}
+	if o := a.RealisedOvershoot(); o > a.Overshoot {
+		a.Overshoot = o
+		b.record(Event{Kind: EventOvershoot, Account: a.ID, Units: o})
+	}
+}
+
+// commit notes what a grant or a spend promised (3.8).
+func (a *Account) commit() { a.Committed = max(a.Committed, a.charged()) }
+
+// See notes an agent's interest in a key.
+func (b *Book) See(key quota.Key, agent ID) {
+	id := participantID{key, agent}
+	p, ok := b.participants[id]
+	if !ok {
+		p = &Participant{Key: key, Agent: agent}
+		b.participants[id] = p
+	}
+	if b.loaded.Now.After(p.LastSeen) {
+		p.LastSeen = b.loaded.Now
+		b.dirtyParticipants[id] = true
+	}
+}
+
+// Agents is N: the agents that leased, asked or spent on the key within max(ttl, 60 s). The
+// grace is added to the ttl, so that an agent that vanished counts until its leases close.
+func (b *Book) Agents(key quota.Key, t Terms) int {
+	since := b.loaded.Now.Add(-max(t.TTL+t.Grace, time.Minute))
+	n := 0
+	for id, p := range b.participants {
+		if id.key == key && p.LastSeen.After(since) {
+			n++
+		}
+	}
+	return max(n, 1)
+}
+
+// Changes is what a store has to write.
+type Changes struct {
+	Accounts     []Account
+	NewGrants    []Grant
+	Grants       []Grant // changed ones
+	Folded       []ID    // settled grants to delete, their tallies now in FoldedTallies
+	FoldedTally  map[AccountID]Tally
+	Participants []Participant
+	Incarnations []Incarnation
+	Events       []Event
+}
+
+// Changes returns what the rules changed, in a stable order.
+func (b *Book) Changes() Changes {
+	var c Changes
+	for id := range b.dirtyAccounts {
+		c.Accounts = append(c.Accounts, *b.accounts[id])
+	}
+	slices.SortFunc(c.Accounts, func(x, y Account) int { return CompareAccounts(x.ID, y.ID) })
+	for id := range b.newGrants {
+		c.NewGrants = append(c.NewGrants, *b.grants[id])
+	}
+	for id := range b.dirtyGrants {
+		if !b.newGrants[id] {
+			c.Grants = append(c.Grants, *b.grants[id])
+		}
+	}
+	byID := func(x, y Grant) int { return slices.Compare(x.ID[:], y.ID[:]) }
+	slices.SortFunc(c.NewGrants, byID)
+	slices.SortFunc(c.Grants, byID)
+	for id := range b.folded {
+		c.Folded = append(c.Folded, id)
+	}
+	slices.SortFunc(c.Folded, func(x, y ID) int { return slices.Compare(x[:], y[:]) })
+	c.FoldedTally = b.foldedTallies
+	for id := range b.dirtyParticipants {
+		c.Participants = append(c.Participants, *b.participants[id])
+	}
+	slices.SortFunc(c.Participants, func(x, y Participant) int {
+		return cmp.Or(compareKeys(x.Key, y.Key), slices.Compare(x.Agent[:], y.Agent[:]))
+	})
+	for id := range b.dirtyIncarnations {
+		c.Incarnations = append(c.Incarnations, *b.incarnations[id])
+	}
+	slices.SortFunc(c.Incarnations, func(x, y Incarnation) int { return slices.Compare(x.ID[:], y.ID[:]) })
+	c.Events = b.events
+	return c
+}
+
+func compareKeys(x, y quota.Key) int {
+	return cmp.Or(cmp.Compare(x.Tenant, y.Tenant), cmp.Compare(x.Dimension, y.Dimension))
+}
+
+// CompareAccounts is the one order in which accounts are locked.
+func CompareAccounts(x, y AccountID) int {
+	return cmp.Or(compareKeys(x.Key, y.Key), x.Window.Start.Compare(y.Window.Start), x.Window.End.Compare(y.Window.End))
+}

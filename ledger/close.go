@@ -1,0 +1,191 @@
+package ledger
+
+import "github.com/quotalease/quotalease/ledger/quota"
+
+// Expire closes the account's leases whose expires_at + grace has passed. Where the rest of
+// each goes is its class's to say: hard and bounded hold it, best_effort gives it back (3.2).
+// While the clocks disagree nothing expires (4.1).
+func (b *Book) Expire(id AccountID) error {
+	a, ok := b.accounts[id]
+	if !ok {
+		return ErrNotLocked
+	}
+	if b.expired[id] || b.loaded.ClockSuspect {
+		return nil
+	}
+	b.expired[id] = true
+	before, now := *a, b.nowAt(a)
+	closed := false
+	for _, g := range b.ofAccount[id] {
+		if g.State != Live || g.ClosesAt.After(now) {
+			continue
+		}
+		after := *g
+		after.State = Closed
+		after.normalise()
+		if err := b.replace(a, after); err != nil {
+			return err
+		}
+		closed = true
+	}
+	if closed {
+		b.touched(a, before)
+	}
+	return nil
+}
+
+// Revoke marks a live lease as revoked and tells its agent through an event. Its units stay
+// outstanding until the agent's final report or the close: what is out stays spendable
+// until then (3.4). It reports whether the lease was live.
+func (b *Book) Revoke(id ID, note string) (bool, error) {
+	g, ok := b.grants[id]
+	if !ok || g.State != Live || !g.RevokedAt.IsZero() {
+		return false, nil
+	}
+	a, ok := b.accounts[g.Account]
+	if !ok {
+		return false, ErrNotLocked
+	}
+	before, after := *a, *g
+	after.RevokedAt = b.nowAt(a)
+	if err := b.replace(a, after); err != nil {
+		return false, err
+	}
+	b.record(Event{Kind: EventRevoked, Account: a.ID, Grant: id, Agent: g.Agent, Units: g.Tally().Outstanding, Note: note})
+	b.touched(a, before)
+	return true, nil
+}
+
+// Recall revokes every live lease at hand of an account whose limit was cut below what is
+// charged: agents stop and say so before the ledger frees units.
+func (b *Book) Recall(id AccountID, note string) (int, error) {
+	a, ok := b.accounts[id]
+	if !ok {
+		return 0, ErrNotLocked
+	}
+	if a.Headroom() >= 0 {
+		return 0, nil
+	}
+	n := 0
+	for _, g := range b.ofAccount[id] {
+		revoked, err := b.Revoke(g.ID, note)
+		if err != nil {
+			return n, err
+		}
+		if revoked {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// Cancel withdraws an ask or a spend by id. Of a lease that was granted all that is not
+// reported as used comes back; an unknown id is recorded as a denial, so that an ask that
+// arrives after it gets nothing (3.12).
+func (b *Book) Cancel(id ID, account AccountID, agent ID) error {
+	g, ok := b.grants[id]
+	if !ok {
+		a, err := b.opened(account)
+		if err != nil {
+			return err
+		}
+		record, err := b.withdrawn(id, a, agent)
+		if err != nil {
+			return err
+		}
+		before := *a
+		if err := b.replace(a, record); err != nil {
+			return err
+		}
+		b.touched(a, before)
+		return nil
+	}
+	if g.Agent != agent {
+		return refuse(CodeForeign, id, "agent", "the agent that asked")
+	}
+	if g.Kind == KindSpend {
+		return b.refund(g)
+	}
+	if g.State != Live && g.State != Closed {
+		return nil
+	}
+	a, ok := b.accounts[g.Account]
+	if !ok {
+		return ErrNotLocked
+	}
+	before, after := *a, *g
+	after.State = Final
+	after.normalise()
+	if err := b.replace(a, after); err != nil {
+		return err
+	}
+	b.touched(a, before)
+	return nil
+}
+
+// opened is a locked account in which something was decided before.
+func (b *Book) opened(id AccountID) (*Account, error) {
+	a, ok := b.accounts[id]
+	if !ok {
+		return nil, ErrNotLocked
+	}
+	if a.Kind == 0 {
+		return nil, ErrNotOpened
+	}
+	return a, nil
+}
+
+// withdrawn is the record of an id that will never be granted.
+func (b *Book) withdrawn(id ID, a *Account, agent ID) (Grant, error) {
+	if err := b.checkID(id); err != nil {
+		return Grant{}, err
+	}
+	return Grant{
+		ID: id, Account: a.ID, Kind: KindLease, State: Withdrawn, Class: a.Class, Agent: agent,
+		Reason: quota.Cancelled, Generation: a.Generation, PolicyVersion: a.PolicyVersion, IssuedAt: b.nowAt(a),
+	}, nil
+}
+
+// movableHeld is the part of a grant that may go from H to U: what a hard lease holds stays
+// held, whatever class the key has since.
+func (g *Grant) movableHeld() Units {
+	if g.State != Closed || g.Class != quota.Bounded {
+		return 0
+	}
+	return g.Tally().Held
+}
+
+// heldAtHand is the part of H that may move and whose grants are in the book.
+func (b *Book) heldAtHand(id AccountID) Units {
+	var sum Units
+	for _, g := range b.ofAccount[id] {
+		sum += g.movableHeld()
+	}
+	return sum
+}
+
+// makeRoom moves from H to U what a grant or spend took beyond the headroom, oldest lease
+// first, as a recorded event (3.2). The caller has checked that it may.
+func (b *Book) makeRoom(a *Account) error {
+	short := -a.Headroom()
+	if short <= 0 {
+		return nil
+	}
+	b.record(Event{Kind: EventMoved, Account: a.ID, Units: short})
+	for _, g := range b.ofAccount[a.ID] {
+		if short == 0 {
+			break
+		}
+		part := min(short, g.movableHeld())
+		if part <= 0 {
+			continue
+		}
+		after := *g
+		after.Uncertain += part
+		if err := b.replace(a, after); err != nil {
+			return err
+		}
+		short -= part
+	}
+	return nil
+}

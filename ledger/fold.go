@@ -1,0 +1,47 @@
+package ledger
+
+import (
+	"slices"
+	"time"
+)
+
+// Fold forgets the account's settled grants that nobody has touched since before: their
+// tallies are summed into the account's folded tally, which Verify adds to what remains. A
+// grant with units in O, H or U is never folded (3.10), nor one whose id would be accepted
+// as a new one, nor unleased use while its window runs. It returns how many went.
+func (b *Book) Fold(id AccountID, before time.Time) (int, error) {
+	a, ok := b.accounts[id]
+	if !ok {
+		return 0, ErrNotLocked
+	}
+	n := 0
+	sum := b.foldedTallies[id]
+	for _, g := range b.ofAccount[id] {
+		if !g.settled() || !g.UpdatedAt.Before(before) || !b.tooOld(g.ID) {
+			continue
+		}
+		if g.Kind == KindUnleased && (a.ID.Window.Endless() || !a.ID.Window.End.Before(before)) {
+			continue
+		}
+		next, err := sum.plus(g.Tally(), 1)
+		if err != nil {
+			return n, err
+		}
+		sum = next
+		b.folded[g.ID] = true
+		delete(b.grants, g.ID)
+		delete(b.dirtyGrants, g.ID)
+		n++
+	}
+	if n > 0 {
+		b.foldedTallies[id] = sum
+		b.ofAccount[id] = slices.DeleteFunc(b.ofAccount[id], func(g *Grant) bool { return b.folded[g.ID] })
+	}
+	return n, nil
+}
+
+// settled reports that nothing of the grant is outstanding, held or uncertain.
+func (g *Grant) settled() bool {
+	t := g.Tally()
+	return t.Outstanding == 0 && t.Held == 0 && t.Uncertain == 0 && g.State != Live
+}

@@ -1,0 +1,110 @@
+package memory
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/quotalease/quotalease/ledger"
+)
+
+// record is a grant as stored, with the tally that Verify holds against it.
+type record struct {
+	grant ledger.Grant
+	tally ledger.Tally
+}
+
+// settled reports that nothing of the grant is outstanding, held or uncertain.
+func (r *record) settled() bool {
+	t := r.tally
+	return r.grant.State != ledger.Live && t.Outstanding == 0 && t.Held == 0 && t.Uncertain == 0
+}
+
+// index is a sorted list of records. Order must not depend on anything that changes while a
+// record is in it: store.put takes a record out before it changes and puts it back after.
+type index struct {
+	order func(x, y *record) int
+	list  []*record
+}
+
+func (ix *index) add(r *record) {
+	at, _ := slices.BinarySearchFunc(ix.list, r, ix.order)
+	ix.list = slices.Insert(ix.list, at, r)
+}
+
+func (ix *index) remove(r *record) {
+	if at, ok := slices.BinarySearchFunc(ix.list, r, ix.order); ok {
+		ix.list = slices.Delete(ix.list, at, at+1)
+	}
+}
+
+func compareIDs(x, y ledger.ID) int { return slices.Compare(x[:], y[:]) }
+
+func soonestClosed(x, y *record) int {
+	return cmp.Or(x.grant.ClosesAt.Compare(y.grant.ClosesAt), compareIDs(x.grant.ID, y.grant.ID))
+}
+
+func oldestIssued(x, y *record) int {
+	return cmp.Or(x.grant.IssuedAt.Compare(y.grant.IssuedAt), compareIDs(x.grant.ID, y.grant.ID))
+}
+
+func longestUntouched(x, y *record) int {
+	return cmp.Or(x.grant.UpdatedAt.Compare(y.grant.UpdatedAt), compareIDs(x.grant.ID, y.grant.ID))
+}
+
+func byID(x, y *record) int { return compareIDs(x.grant.ID, y.grant.ID) }
+
+// account is an account as stored, with its grants in the orders in which they are asked for.
+type account struct {
+	row    ledger.Account
+	folded ledger.Tally // of grants that Fold removed
+
+	all     map[ledger.ID]*record
+	live    index                // soonest to close first
+	held    index                // with units in H, oldest first
+	settled index                // longest untouched first
+	ofAgent map[ledger.ID]*index // live leases
+}
+
+func newAccount(id ledger.AccountID) *account {
+	return &account{
+		row:     ledger.Account{ID: id},
+		all:     map[ledger.ID]*record{},
+		live:    index{order: soonestClosed},
+		held:    index{order: oldestIssued},
+		settled: index{order: longestUntouched},
+		ofAgent: map[ledger.ID]*index{},
+	}
+}
+
+func (a *account) add(r *record) {
+	a.all[r.grant.ID] = r
+	if r.settled() {
+		a.settled.add(r)
+	}
+	if r.tally.Held > 0 {
+		a.held.add(r)
+	}
+	if r.grant.State != ledger.Live {
+		return
+	}
+	a.live.add(r)
+	of, ok := a.ofAgent[r.grant.Agent]
+	if !ok {
+		of = &index{order: byID}
+		a.ofAgent[r.grant.Agent] = of
+	}
+	of.add(r)
+}
+
+func (a *account) remove(r *record) {
+	delete(a.all, r.grant.ID)
+	a.settled.remove(r)
+	a.held.remove(r)
+	a.live.remove(r)
+	if of, ok := a.ofAgent[r.grant.Agent]; ok {
+		of.remove(r)
+		if len(of.list) == 0 {
+			delete(a.ofAgent, r.grant.Agent)
+		}
+	}
+}

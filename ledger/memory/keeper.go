@@ -1,0 +1,88 @@
+package memory
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/quotalease/quotalease/ledger"
+)
+
+// Verify implements ledger.Keeper. The store is locked all the while: that is its snapshot.
+func (s *Store) Verify(
+	ctx context.Context, found func(ledger.Difference), progress func(accounts, grants int),
+) (ledger.Verified, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var v ledger.Verified
+	for _, id := range slices.SortedFunc(maps.Keys(s.accounts), ledger.CompareAccounts) {
+		if err := ctx.Err(); err != nil {
+			return v, err
+		}
+		a := s.accounts[id]
+		audit := ledger.NewAudit(a.row, a.folded)
+		for _, r := range a.all {
+			audit.Add(r.grant, r.tally)
+			v.Grants++
+		}
+		for _, d := range audit.Done() {
+			v.Differences++
+			found(d)
+		}
+		v.Accounts++
+		progress(v.Accounts, v.Grants)
+	}
+	return v, nil
+}
+
+// Prune implements ledger.Keeper.
+func (s *Store) Prune(ctx context.Context, recordsBefore, accountsBefore time.Time) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var n int64
+	kept := slices.DeleteFunc(s.events, func(e ledger.Event) bool { return e.At.Before(recordsBefore) })
+	n += int64(len(s.events) - len(kept))
+	s.events = kept
+	for id, inc := range s.incarnations {
+		if inc.LastSeen.Before(recordsBefore) {
+			delete(s.incarnations, id)
+			n++
+		}
+	}
+	for key, of := range s.participants {
+		for agent, p := range of {
+			if p.LastSeen.Before(recordsBefore) {
+				delete(of, agent)
+				n++
+			}
+		}
+		if len(of) == 0 {
+			delete(s.participants, key)
+		}
+	}
+	for id, a := range s.accounts {
+		if id.Window.Endless() || !id.Window.End.Before(accountsBefore) {
+			continue
+		}
+		for grant := range a.all {
+			s.drop(grant)
+			n++
+		}
+		delete(s.accounts, id)
+		n++
+	}
+	return n, nil
+}
+
+// Tamper changes an account behind the rules' back, so that tests can see it being found.
+func (s *Store) Tamper(id ledger.AccountID, change func(*ledger.Account)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a, ok := s.accounts[id]; ok {
+		change(&a.row)
+	}
+}

@@ -1,0 +1,137 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/quotalease/quotalease/ledger"
+)
+
+const defaultLimit = 1000
+
+// Due implements ledger.Store.
+func (s *Store) Due(ctx context.Context, limit int) ([]ledger.AccountID, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	seen := map[ledger.AccountID]bool{}
+	var due []ledger.AccountID
+	for _, r := range s.due.list {
+		if len(due) >= limit || r.grant.ClosesAt.After(now) {
+			break
+		}
+		if !seen[r.grant.Account] {
+			seen[r.grant.Account] = true
+			due = append(due, r.grant.Account)
+		}
+	}
+	return due, nil
+}
+
+// Accounts implements ledger.Reader.
+func (s *Store) Accounts(ctx context.Context, q ledger.AccountQuery) ([]ledger.Account, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []ledger.Account
+	for id, a := range s.accounts {
+		if matchesAccount(q, &a.row) && ledger.CompareAccounts(id, q.After) > 0 {
+			found = append(found, a.row)
+		}
+	}
+	slices.SortFunc(found, func(x, y ledger.Account) int { return ledger.CompareAccounts(x.ID, y.ID) })
+	return first(found, q.Limit), nil
+}
+
+func matchesAccount(q ledger.AccountQuery, a *ledger.Account) bool {
+	key, window := a.ID.Key, a.ID.Window
+	switch {
+	case q.Tenant != "" && q.Tenant != key.Tenant:
+	case q.Dimension != "" && q.Dimension != key.Dimension:
+	case !q.At.IsZero() && !window.Contains(q.At):
+	case q.PolicyBefore != 0 && a.PolicyVersion >= q.PolicyBefore:
+	case !q.WindowEndedBy.IsZero() && (window.Endless() || window.End.After(q.WindowEndedBy)):
+	default:
+		return true
+	}
+	return false
+}
+
+// Grants implements ledger.Reader.
+func (s *Store) Grants(ctx context.Context, q ledger.GrantQuery) ([]ledger.Grant, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []ledger.Grant
+	if !q.ID.IsNil() {
+		if r, ok := s.grants[q.ID]; ok && matchesGrant(q, &r.grant) {
+			found = append(found, r.grant)
+		}
+		return found, nil
+	}
+	for _, r := range s.grants {
+		if matchesGrant(q, &r.grant) {
+			found = append(found, r.grant)
+		}
+	}
+	slices.SortFunc(found, func(x, y ledger.Grant) int { return compareIDs(y.ID, x.ID) })
+	return first(found, q.Limit), nil
+}
+
+func matchesGrant(q ledger.GrantQuery, g *ledger.Grant) bool {
+	key := g.Account.Key
+	switch {
+	case q.Key.Tenant != "" && q.Key != key:
+	case q.Tenant != "" && q.Tenant != key.Tenant:
+	case q.Dimension != "" && q.Dimension != key.Dimension:
+	case !q.Agent.IsNil() && q.Agent != g.Agent:
+	case len(q.States) > 0 && !slices.Contains(q.States, g.State):
+	case !q.Before.IsNil() && compareIDs(g.ID, q.Before) >= 0:
+	default:
+		return true
+	}
+	return false
+}
+
+// Incarnations implements ledger.Reader.
+func (s *Store) Incarnations(ctx context.Context, seenSince time.Time) ([]ledger.Incarnation, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []ledger.Incarnation
+	for _, inc := range s.incarnations {
+		if !inc.LastSeen.Before(seenSince) {
+			found = append(found, cloned(inc))
+		}
+	}
+	slices.SortFunc(found, func(x, y ledger.Incarnation) int { return compareIDs(x.ID, y.ID) })
+	return found, nil
+}
+
+// Events implements ledger.Reader.
+func (s *Store) Events(ctx context.Context, after int64, limit int) ([]ledger.Event, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from, _ := slices.BinarySearchFunc(s.events, after+1, func(e ledger.Event, id int64) int { return int(e.ID - id) })
+	return slices.Clone(first(s.events[from:], limit)), nil
+}
+
+func first[T any](list []T, limit int) []T {
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	return list[:min(len(list), limit)]
+}

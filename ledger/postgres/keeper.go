@@ -1,0 +1,219 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/quotalease/quotalease/ledger"
+)
+
+// verifyPage is how many accounts Verify holds in memory; their grants are streamed.
+const verifyPage = 500
+
+// pageAccountsSQL goes by surrogate id, the order of lease_grant_of_account.
+const pageAccountsSQL = `-- name: page_accounts
+SELECT a.id, a.tenant, a.dimension, a.window_start, a.window_end,
+       a.policy_version, a.kind, a.class, a.unit_limit, a.budget, a.ttl, a.grace,
+       a.granted, a.consumed_reported, a.spent, a.unleased, a.outstanding, a.held, a.uncertain,
+       a.expired, a.revoked, a.returned,
+       a.generation, a.committed, a.largest_limit, a.overshoot, a.clock, a.waiting,
+       coalesce(f.granted, 0), coalesce(f.consumed_reported, 0), coalesce(f.spent, 0),
+       coalesce(f.unleased, 0), coalesce(f.outstanding, 0), coalesce(f.held, 0),
+       coalesce(f.uncertain, 0), coalesce(f.expired, 0), coalesce(f.revoked, 0), coalesce(f.returned, 0)
+FROM account a
+LEFT JOIN account_folded f ON f.account_id = a.id
+WHERE a.id > $1::bigint
+ORDER BY a.id
+LIMIT $2::integer`
+
+const streamGrantsSQL = `-- name: stream_grants
+SELECT a.tenant, a.dimension, a.window_start, a.window_end,
+       g.id, g.kind, g.state, g.class, g.agent, g.region, g.asked, g.need, g.amount, g.reason,
+       g.generation, g.policy_version, g.issued_at, g.ttl, g.expires_at, g.closes_at, g.revoked_at, g.updated_at,
+       g.taken, g.refunded, g.back, g.moved,
+       g.granted, g.consumed_reported, g.spent, g.unleased, g.outstanding, g.held,
+       g.uncertain, g.expired, g.revoked, g.returned
+FROM lease_grant g
+JOIN account a ON a.id = g.account_id
+WHERE g.account_id BETWEEN $1::bigint AND $2::bigint
+ORDER BY g.account_id, g.id`
+
+// Verify implements ledger.Keeper. It reads in one snapshot, a page of accounts at a time and
+// their grants row by row, so that memory does not grow with the ledger. Writers go on.
+func (s *Store) Verify(
+	ctx context.Context, found func(ledger.Difference), progress func(accounts, grants int),
+) (ledger.Verified, error) {
+	var v ledger.Verified
+	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err := pgx.BeginTxFunc(ctx, s.pool, snapshot, func(tx pgx.Tx) error {
+		for after := int64(0); ; {
+			page, err := pageAccounts(ctx, tx, after)
+			if err != nil || len(page) == 0 {
+				return err
+			}
+			if err := page.audit(ctx, tx, &v); err != nil {
+				return err
+			}
+			for _, entry := range page {
+				for _, d := range entry.audit.Done() {
+					v.Differences++
+					found(d)
+				}
+			}
+			v.Accounts += len(page)
+			progress(v.Accounts, v.Grants)
+			after = page[len(page)-1].row
+		}
+	})
+	return v, outage(ctx, "verify the ledger", err)
+}
+
+// auditPage is some accounts by rising surrogate id.
+type auditPage []auditEntry
+
+type auditEntry struct {
+	row   int64
+	id    ledger.AccountID
+	audit *ledger.Audit
+}
+
+func pageAccounts(ctx context.Context, tx pgx.Tx, after int64) (auditPage, error) {
+	rows, err := tx.Query(ctx, pageAccountsSQL, after, int32(verifyPage))
+	if err != nil {
+		return nil, err
+	}
+	var (
+		page   auditPage
+		row    int64
+		a      ledger.Account
+		folded ledger.Tally
+	)
+	fields := append(append([]any{&row}, accountFields(&a)...), tallyFields(&folded)...)
+	_, err = pgx.ForEachRow(rows, fields, func() error {
+		page = append(page, auditEntry{row, a.ID, ledger.NewAudit(a, folded)})
+		return nil
+	})
+	return page, err
+}
+
+// audit merges the page's grants into it: both come in the order of the accounts.
+func (page auditPage) audit(ctx context.Context, tx pgx.Tx, v *ledger.Verified) error {
+	rows, err := tx.Query(ctx, streamGrantsSQL, page[0].row, page[len(page)-1].row)
+	if err != nil {
+		return err
+	}
+	var (
+		at       int
+		g        ledger.Grant
+		recorded ledger.Tally
+	)
+	_, err = pgx.ForEachRow(rows, append(grantFields(&g), tallyFields(&recorded)...), func() error {
+		for page[at].id != g.Account {
+			at++
+		}
+		page[at].audit.Add(g, recorded)
+		v.Grants++
+		return nil
+	})
+	return err
+}
+
+// How much one transaction of Prune deletes at most.
+const (
+	pruneRows     = 1000
+	pruneAccounts = 64
+)
+
+// pruneEventsSQL looks at the oldest rows only: ids rise with time, so the first batch of
+// which none is old enough is the last to look at.
+const pruneEventsSQL = `-- name: prune_events
+DELETE FROM event e
+USING (SELECT id FROM event ORDER BY id LIMIT $2::integer) AS oldest
+WHERE e.id = oldest.id AND e.at < $1::timestamptz`
+
+const pruneIncarnationsSQL = `-- name: prune_incarnations
+DELETE FROM incarnation i
+USING (SELECT id FROM incarnation WHERE last_seen < $1::timestamptz
+       ORDER BY id LIMIT $2::integer FOR UPDATE SKIP LOCKED) AS old
+WHERE i.id = old.id`
+
+const pruneParticipantsSQL = `-- name: prune_participants
+DELETE FROM participant p
+USING (SELECT tenant, dimension, agent FROM participant WHERE last_seen < $1::timestamptz
+       ORDER BY tenant, dimension, agent LIMIT $2::integer FOR UPDATE SKIP LOCKED) AS old
+WHERE p.tenant = old.tenant AND p.dimension = old.dimension AND p.agent = old.agent`
+
+// Prune implements ledger.Keeper.
+func (s *Store) Prune(ctx context.Context, recordsBefore, accountsBefore time.Time) (int64, error) {
+	var total int64
+	for _, sql := range []string{pruneEventsSQL, pruneIncarnationsSQL, pruneParticipantsSQL} {
+		for {
+			tag, err := s.pool.Exec(ctx, sql, timeOf(recordsBefore), int32(pruneRows))
+			if err != nil {
+				return total, outage(ctx, "prune records", err)
+			}
+			if tag.RowsAffected() == 0 {
+				break
+			}
+			total += tag.RowsAffected()
+		}
+	}
+	for {
+		n, err := s.pruneAccounts(ctx, accountsBefore)
+		total += n
+		if err != nil {
+			return total, outage(ctx, "prune accounts", err)
+		}
+		if n == 0 {
+			return total, nil
+		}
+	}
+}
+
+// oldAccountsSQL leaves out accounts that somebody works on; they are old the next time too.
+const oldAccountsSQL = `-- name: old_accounts
+SELECT id FROM account
+WHERE window_end < $1::timestamptz
+ORDER BY window_end LIMIT $2::integer
+FOR UPDATE SKIP LOCKED`
+
+const dropGrantsSQL = `-- name: drop_grants
+DELETE FROM lease_grant WHERE account_id = ANY ($1::bigint[])`
+
+const dropFoldedSQL = `-- name: drop_folded
+DELETE FROM account_folded WHERE account_id = ANY ($1::bigint[])`
+
+const dropAccountsSQL = `-- name: drop_accounts
+DELETE FROM account WHERE id = ANY ($1::bigint[])`
+
+// pruneAccounts removes some accounts with all their records. Their grants are few: Fold has
+// taken the settled ones long before.
+func (s *Store) pruneAccounts(ctx context.Context, before time.Time) (int64, error) {
+	var n int64
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, oldAccountsSQL, timeOf(before), int32(pruneAccounts))
+		if err != nil {
+			return err
+		}
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		for _, sql := range []string{dropGrantsSQL, dropFoldedSQL, dropAccountsSQL} {
+			tag, err := tx.Exec(ctx, sql, ids)
+			if err != nil {
+				return err
+			}
+			if sql != dropFoldedSQL {
+				n += tag.RowsAffected()
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}

@@ -1,0 +1,141 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// loadGrantsSQL reads what the scope names, oldest decision first: that is the order in which
+// the rules move held units. The ids are gathered first and looked up by the primary key, so
+// that a grant wanted for two reasons comes once and the plan does not depend on how many
+// there are. $2 are the locked accounts, $3 their clocks, $4 those that are bounded.
+const loadGrantsSQL = `-- name: load_grants
+SELECT a.tenant, a.dimension, a.window_start, a.window_end,
+       g.id, g.kind, g.state, g.class, g.agent, g.region, g.asked, g.need, g.amount, g.reason,
+       g.generation, g.policy_version, g.issued_at, g.ttl, g.expires_at, g.closes_at, g.revoked_at, g.updated_at,
+       g.taken, g.refunded, g.back, g.moved
+FROM lease_grant g
+JOIN account a ON a.id = g.account_id
+WHERE g.id = ANY (ARRAY(
+    SELECT named.id FROM unnest($1::uuid[]) AS named (id)
+    UNION
+    SELECT due.id
+    FROM unnest($2::bigint[], $3::timestamptz[]) AS w (account_id, clock)
+    CROSS JOIN LATERAL (
+        SELECT d.id FROM lease_grant d
+        WHERE d.account_id = w.account_id AND d.state = 1 AND d.closes_at <= w.clock
+        ORDER BY d.closes_at LIMIT $8::integer) AS due
+    UNION
+    SELECT held.id
+    FROM unnest($4::bigint[]) AS w (account_id)
+    CROSS JOIN LATERAL (
+        SELECT h.id FROM lease_grant h
+        WHERE h.account_id = w.account_id AND h.held > 0
+        ORDER BY h.issued_at LIMIT $9::integer) AS held
+    UNION
+    SELECT own.id
+    FROM unnest($2::bigint[]) AS w (account_id)
+    JOIN lease_grant own ON own.account_id = w.account_id AND own.state = 1 AND own.agent = ANY ($5::uuid[])
+    UNION
+    SELECT live.id
+    FROM unnest($2::bigint[]) AS w (account_id)
+    JOIN lease_grant live ON live.account_id = w.account_id AND live.state = 1
+    WHERE $6::boolean
+    UNION
+    SELECT old.id
+    FROM unnest($2::bigint[]) AS w (account_id)
+    CROSS JOIN LATERAL (
+        SELECT f.id FROM lease_grant f
+        WHERE f.account_id = w.account_id AND f.updated_at < $7::timestamptz AND f.state <> 1
+          AND f.outstanding = 0 AND f.held = 0 AND f.uncertain = 0
+        ORDER BY f.id LIMIT $10::integer) AS old
+    WHERE $7::timestamptz IS NOT NULL))
+ORDER BY g.issued_at, g.id`
+
+// loadParticipantsSQL reads the agents that count now or soon. Older rows wait for Prune.
+const loadParticipantsSQL = `-- name: load_participants
+SELECT p.tenant, p.dimension, p.agent, p.last_seen
+FROM unnest($1::text[], $2::text[]) AS k (tenant, dimension)
+JOIN participant p ON p.tenant = k.tenant AND p.dimension = k.dimension
+WHERE p.last_seen > $3::timestamptz
+ORDER BY p.tenant, p.dimension, p.agent`
+
+// seenWithin is how far back participants are loaded, if no lease of the accounts lives longer.
+const seenWithin = time.Hour
+
+// load is the second round trip.
+func (tx *transaction) load(ctx context.Context) error {
+	t := tx.target
+	batch := &pgx.Batch{}
+	if len(t.grants) > 0 || len(t.accounts) > 0 {
+		batch.Queue(loadGrantsSQL, tx.grantArgs()...).Query(func(rows pgx.Rows) (err error) {
+			tx.loaded.Grants, err = collectGrants(rows)
+			return err
+		})
+	}
+	if len(t.accounts) > 0 {
+		tenants, dimensions := keyColumns(t.keys)
+		batch.Queue(loadParticipantsSQL, tenants, dimensions, timeOf(tx.participantsSince())).
+			Query(tx.scanParticipants)
+	}
+	return tx.conn.SendBatch(ctx, batch).Close()
+}
+
+func (tx *transaction) grantArgs() []any {
+	locked := tx.loaded.Accounts
+	var bounded []ledger.Account
+	for _, a := range locked {
+		if a.Class == quota.Bounded {
+			bounded = append(bounded, a)
+		}
+	}
+	row := func(a *ledger.Account) int64 { return tx.rows[a.ID] }
+	clock := func(a *ledger.Account) pgtype.Timestamptz {
+		if a.Clock.After(tx.loaded.Now) {
+			return timeOf(a.Clock) // what is due is due by the account's own, ratcheted clock
+		}
+		return timeOf(tx.loaded.Now)
+	}
+	return []any{
+		uuidsOf(tx.target.grants), column(locked, row), column(locked, clock), column(bounded, row),
+		uuidsOf(tx.target.agents), tx.target.live, timeOrNull(tx.target.foldOld),
+		int32(ledger.DueBatch), int32(ledger.HeldBatch), int32(ledger.FoldBatch),
+	}
+}
+
+func (tx *transaction) participantsSince() time.Time {
+	within := seenWithin
+	for i := range tx.loaded.Accounts {
+		a := &tx.loaded.Accounts[i]
+		within = max(within, a.TTL+a.Grace)
+	}
+	return tx.loaded.Now.Add(-within)
+}
+
+func (tx *transaction) scanParticipants(rows pgx.Rows) error {
+	var p ledger.Participant
+	fields := []any{&p.Key.Tenant, &p.Key.Dimension, (*identity)(&p.Agent), (*instant)(&p.LastSeen)}
+	_, err := pgx.ForEachRow(rows, fields, func() error {
+		tx.loaded.Participants = append(tx.loaded.Participants, p)
+		return nil
+	})
+	return err
+}
+
+func collectGrants(rows pgx.Rows) ([]ledger.Grant, error) {
+	var (
+		all []ledger.Grant
+		g   ledger.Grant
+	)
+	_, err := pgx.ForEachRow(rows, grantFields(&g), func() error {
+		all = append(all, g)
+		return nil
+	})
+	return all, err
+}

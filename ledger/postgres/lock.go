@@ -1,0 +1,187 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// Why transactions of this store cannot deadlock
+//
+// Every transaction takes what it needs in five stages, and within a stage in one order:
+//
+//  1. accounts that it makes, by key and window (the unique index makes it wait for another
+//     transaction that is making the same one)
+//  2. incarnations, by id
+//  3. accounts, by key and window
+//  4. in the last batch: ids of new grants, folded tallies, participants, incarnations that
+//     are new, each by its key
+//  5. the journal's lock, if there are events
+//
+// A wait inside a stage is for one who is further in the same order, a wait across stages for
+// one who is in a later stage, and the last stage waits for nobody else. The one lock that is
+// held early and wanted late is an account made in stage 1 and wanted in stage 3. Whoever
+// wants it there names it in its scope, so it has been through stage 1 for it: either it made
+// the account itself, or it waited there until the maker had committed. Rows of grants and
+// folded tallies are only touched under their account's lock. Prune takes account locks only
+// where nobody waits (SKIP LOCKED), and never waits while it holds one.
+
+// beginSQL names the level, so that a server's own default cannot change it.
+const beginSQL = `-- name: begin
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
+
+// settingsSQL is SET LOCAL with arguments: nothing outlives the transaction, so that a pooler
+// may hand the session on. A client that vanishes without closing its connection loses its
+// locks after the idle limit. Plans are made once and never read a whole table: batches
+// differ in size by a factor of a thousand, and planning each costs more than running most.
+// Compiling them (jit) costs more than both.
+const settingsSQL = `-- name: settings
+SELECT set_config('lock_timeout', $1::text, true),
+       set_config('statement_timeout', $2::text, true),
+       set_config('idle_in_transaction_session_timeout', $2::text, true),
+       set_config('plan_cache_mode', 'force_generic_plan', true),
+       set_config('enable_seqscan', 'off', true),
+       set_config('jit', 'off', true)`
+
+// makeAccountsSQL inserts only what is missing: a conflict that could have been seen would
+// burn an id and lock an index entry each time.
+const makeAccountsSQL = `-- name: make_accounts
+INSERT INTO account (tenant, dimension, window_start, window_end)
+SELECT w.tenant, w.dimension, w.window_start, w.window_end
+FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[])
+     AS w (tenant, dimension, window_start, window_end)
+WHERE NOT EXISTS (
+    SELECT 1 FROM account a
+    WHERE a.tenant = w.tenant AND a.dimension = w.dimension
+      AND a.window_start = w.window_start AND a.window_end = w.window_end)
+ORDER BY w.tenant COLLATE "C", w.dimension COLLATE "C", w.window_start, w.window_end
+ON CONFLICT (tenant, dimension, window_start, window_end) DO NOTHING`
+
+const lockIncarnationsSQL = `-- name: lock_incarnations
+SELECT id, name, region, started_at, last_seen, policy_version, echoed, tokens
+FROM incarnation
+WHERE id = ANY ($1::uuid[])
+ORDER BY id
+FOR UPDATE`
+
+// lockAccountsSQL takes the locks under which all else happens. Rows are locked above the
+// sort, so in its order; the columns sorted by never change.
+const lockAccountsSQL = `-- name: lock_accounts
+SELECT a.id, a.tenant, a.dimension, a.window_start, a.window_end,
+       a.policy_version, a.kind, a.class, a.unit_limit, a.budget, a.ttl, a.grace,
+       a.granted, a.consumed_reported, a.spent, a.unleased, a.outstanding, a.held, a.uncertain,
+       a.expired, a.revoked, a.returned,
+       a.generation, a.committed, a.largest_limit, a.overshoot, a.clock, a.waiting
+FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[])
+     AS w (tenant, dimension, window_start, window_end)
+JOIN account a ON a.tenant = w.tenant AND a.dimension = w.dimension
+              AND a.window_start = w.window_start AND a.window_end = w.window_end
+ORDER BY a.tenant, a.dimension, a.window_start, a.window_end
+FOR UPDATE OF a`
+
+// readClockSQL is a statement of its own: inside the one that waits for the locks, the clock
+// would be read before the wait.
+const readClockSQL = `-- name: read_clock
+SELECT clock_timestamp(), version FROM policy_head`
+
+// lock is the first round trip.
+func (tx *transaction) lock(ctx context.Context) error {
+	t, o := tx.target, tx.store.opt
+	tenants, dimensions, starts, ends := accountKeyColumns(t.accounts)
+	batch := &pgx.Batch{}
+	batch.Queue(beginSQL)
+	batch.Queue(settingsSQL, millis(o.LockTimeout), millis(o.Timeout))
+	if len(t.accounts) > 0 {
+		batch.Queue(makeAccountsSQL, tenants, dimensions, starts, ends)
+	}
+	if len(t.agents) > 0 {
+		batch.Queue(lockIncarnationsSQL, uuidsOf(t.agents)).Query(tx.scanIncarnations)
+	}
+	if len(t.accounts) > 0 {
+		batch.Queue(lockAccountsSQL, tenants, dimensions, starts, ends).Query(tx.scanAccounts)
+	}
+	var clock instant
+	batch.Queue(readClockSQL).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&clock, &tx.loaded.PolicyVersion)
+	})
+	sent := o.Now()
+	if err := tx.conn.SendBatch(ctx, batch).Close(); err != nil {
+		return err
+	}
+	tx.loaded.Now = time.Time(clock)
+	tx.loaded.ClockSuspect = suspect(tx.loaded.Now, sent, o.Now())
+	tx.loaded.Retention = o.Retention
+	if len(tx.rows) != len(t.accounts) {
+		return fmt.Errorf("account removed while it was being locked: %w", errAgain)
+	}
+	return nil
+}
+
+// suspect compares the database's clock with the replica's, read before and after: the true
+// moment of the reading is somewhere between.
+func suspect(theirs, before, after time.Time) bool {
+	return theirs.Before(before.Add(-ledger.MaxClockSkew)) || theirs.After(after.Add(ledger.MaxClockSkew))
+}
+
+func millis(d time.Duration) string {
+	return strconv.FormatInt(max(d.Milliseconds(), 1), 10) + "ms"
+}
+
+func accountKeyColumns(ids []ledger.AccountID) (tenants, dimensions []string, starts, ends []pgtype.Timestamptz) {
+	return column(ids, func(id *ledger.AccountID) string { return id.Key.Tenant }),
+		column(ids, func(id *ledger.AccountID) string { return id.Key.Dimension }),
+		column(ids, func(id *ledger.AccountID) pgtype.Timestamptz { return startOf(id.Window) }),
+		column(ids, func(id *ledger.AccountID) pgtype.Timestamptz { return endOf(id.Window) })
+}
+
+func (tx *transaction) scanAccounts(rows pgx.Rows) error {
+	tx.rows = make(map[ledger.AccountID]int64, len(tx.target.accounts))
+	var (
+		id int64
+		a  ledger.Account
+	)
+	_, err := pgx.ForEachRow(rows, append([]any{&id}, accountFields(&a)...), func() error {
+		tx.rows[a.ID] = id
+		tx.loaded.Accounts = append(tx.loaded.Accounts, a)
+		return nil
+	})
+	return err
+}
+
+func (tx *transaction) scanIncarnations(rows pgx.Rows) (err error) {
+	tx.loaded.Incarnations, err = collectIncarnations(rows)
+	return err
+}
+
+func collectIncarnations(rows pgx.Rows) ([]ledger.Incarnation, error) {
+	var (
+		all    []ledger.Incarnation
+		i      ledger.Incarnation
+		tokens []pgtype.UUID
+	)
+	fields := []any{
+		(*identity)(&i.ID), &i.Name, &i.Region, (*instant)(&i.StartedAt), (*instant)(&i.LastSeen),
+		&i.PolicyVersion, (*identity)(&i.Echoed), &tokens,
+	}
+	_, err := pgx.ForEachRow(rows, fields, func() error {
+		i.Issued = nil
+		for _, token := range tokens {
+			i.Issued = append(i.Issued, token.Bytes)
+		}
+		all = append(all, i)
+		return nil
+	})
+	return all, err
+}
+
+func keyColumns(keys []quota.Key) (tenants, dimensions []string) {
+	return column(keys, func(k *quota.Key) string { return k.Tenant }),
+		column(keys, func(k *quota.Key) string { return k.Dimension })
+}

@@ -1,0 +1,188 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// defaultLimit is how many rows a query returns that names no limit.
+const defaultLimit = 1000
+
+func limitOrDefault(n int) int32 {
+	if n <= 0 {
+		n = defaultLimit
+	}
+	return int32(min(n, 1<<30))
+}
+
+// read runs one query within the time that a read may take.
+func read[T any](
+	ctx context.Context, s *Store, what string, collect func(pgx.Rows) ([]T, error), sql string, args ...any,
+) ([]T, error) {
+	within, cancel := context.WithTimeout(ctx, s.opt.Timeout)
+	defer cancel()
+	rows, err := s.pool.Query(within, sql, args...)
+	if err != nil {
+		return nil, outage(ctx, what, err)
+	}
+	all, err := collect(rows)
+	if err != nil {
+		return nil, outage(ctx, what, err)
+	}
+	return all, nil
+}
+
+// dueSQL goes by each account's soonest lease. The inner limit bounds the work while many
+// leases of few accounts are due: what it cuts off comes with the next call.
+const dueSQL = `-- name: due
+SELECT a.tenant, a.dimension, a.window_start, a.window_end
+FROM (
+    SELECT d.account_id, min(d.closes_at) AS closes_at
+    FROM (
+        SELECT account_id, closes_at FROM lease_grant
+        WHERE state = 1 AND closes_at <= clock_timestamp()
+        ORDER BY closes_at LIMIT $1::integer * 64) AS d
+    GROUP BY d.account_id) AS soonest
+JOIN account a ON a.id = soonest.account_id
+ORDER BY soonest.closes_at, a.id
+LIMIT $1::integer`
+
+// maxDue keeps the inner limit of dueSQL within its type.
+const maxDue = 1 << 20
+
+// Due implements ledger.Store.
+func (s *Store) Due(ctx context.Context, limit int) ([]ledger.AccountID, error) {
+	return read(ctx, s, "list due accounts", collectAccountIDs, dueSQL, int32(min(max(limit, 0), maxDue)))
+}
+
+func collectAccountIDs(rows pgx.Rows) ([]ledger.AccountID, error) {
+	var (
+		all []ledger.AccountID
+		id  ledger.AccountID
+	)
+	_, err := pgx.ForEachRow(rows, accountIDFields(&id), func() error {
+		all = append(all, id)
+		return nil
+	})
+	return all, err
+}
+
+// listAccountsSQL: a NULL argument selects all.
+const listAccountsSQL = `-- name: list_accounts
+SELECT a.tenant, a.dimension, a.window_start, a.window_end,
+       a.policy_version, a.kind, a.class, a.unit_limit, a.budget, a.ttl, a.grace,
+       a.granted, a.consumed_reported, a.spent, a.unleased, a.outstanding, a.held, a.uncertain,
+       a.expired, a.revoked, a.returned,
+       a.generation, a.committed, a.largest_limit, a.overshoot, a.clock, a.waiting
+FROM account a
+WHERE ($1::text IS NULL OR a.tenant = $1::text)
+  AND ($2::text IS NULL OR a.dimension = $2::text)
+  AND ($3::timestamptz IS NULL OR (a.window_start <= $3::timestamptz AND a.window_end > $3::timestamptz))
+  AND ($4::bigint IS NULL OR a.policy_version < $4::bigint)
+  AND ($5::timestamptz IS NULL OR a.window_end <= $5::timestamptz)
+  AND ($6::text IS NULL OR (a.tenant, a.dimension, a.window_start, a.window_end)
+                         > ($6::text, $7::text, $8::timestamptz, $9::timestamptz))
+ORDER BY a.tenant, a.dimension, a.window_start, a.window_end
+LIMIT $10::integer`
+
+// Accounts implements ledger.Reader.
+func (s *Store) Accounts(ctx context.Context, q ledger.AccountQuery) ([]ledger.Account, error) {
+	after := q.After
+	first := after == ledger.AccountID{}
+	return read(ctx, s, "list accounts", collectAccounts, listAccountsSQL,
+		textOrNull(q.Tenant), textOrNull(q.Dimension), timeOrNull(q.At),
+		pgtype.Int8{Int64: q.PolicyBefore, Valid: q.PolicyBefore != 0}, timeOrNull(q.WindowEndedBy),
+		pgtype.Text{String: after.Key.Tenant, Valid: !first}, after.Key.Dimension,
+		startOf(after.Window), endOf(after.Window), limitOrDefault(q.Limit))
+}
+
+func collectAccounts(rows pgx.Rows) ([]ledger.Account, error) {
+	var (
+		all []ledger.Account
+		a   ledger.Account
+	)
+	_, err := pgx.ForEachRow(rows, accountFields(&a), func() error {
+		all = append(all, a)
+		return nil
+	})
+	return all, err
+}
+
+func textOrNull(s string) pgtype.Text { return pgtype.Text{String: s, Valid: s != ""} }
+
+// listGrantsSQL: a NULL argument selects all.
+const listGrantsSQL = `-- name: list_grants
+SELECT a.tenant, a.dimension, a.window_start, a.window_end,
+       g.id, g.kind, g.state, g.class, g.agent, g.region, g.asked, g.need, g.amount, g.reason,
+       g.generation, g.policy_version, g.issued_at, g.ttl, g.expires_at, g.closes_at, g.revoked_at, g.updated_at,
+       g.taken, g.refunded, g.back, g.moved
+FROM lease_grant g
+JOIN account a ON a.id = g.account_id
+WHERE ($1::uuid IS NULL OR g.id = $1::uuid)
+  AND ($2::text IS NULL OR a.tenant = $2::text)
+  AND ($3::text IS NULL OR a.dimension = $3::text)
+  AND ($4::uuid IS NULL OR g.agent = $4::uuid)
+  AND (cardinality($5::smallint[]) = 0 OR g.state = ANY ($5::smallint[]))
+  AND ($6::uuid IS NULL OR g.id < $6::uuid)
+ORDER BY g.id DESC
+LIMIT $7::integer`
+
+// Grants implements ledger.Reader.
+func (s *Store) Grants(ctx context.Context, q ledger.GrantQuery) ([]ledger.Grant, error) {
+	tenant, dimension := q.Tenant, q.Dimension
+	if q.Key != (quota.Key{}) {
+		if tenant != "" && tenant != q.Key.Tenant || dimension != "" && dimension != q.Key.Dimension {
+			return nil, nil // both conditions cannot hold
+		}
+		tenant, dimension = q.Key.Tenant, q.Key.Dimension
+	}
+	states := column(q.States, func(s *ledger.State) int16 { return int16(*s) })
+	return read(ctx, s, "list grants", collectGrants, listGrantsSQL,
+		uuidOrNull(q.ID), textOrNull(tenant), textOrNull(dimension), uuidOrNull(q.Agent),
+		states, uuidOrNull(q.Before), limitOrDefault(q.Limit))
+}
+
+const listIncarnationsSQL = `-- name: list_incarnations
+SELECT id, name, region, started_at, last_seen, policy_version, echoed, tokens
+FROM incarnation
+WHERE last_seen >= $1::timestamptz
+ORDER BY id`
+
+// Incarnations implements ledger.Reader.
+func (s *Store) Incarnations(ctx context.Context, seenSince time.Time) ([]ledger.Incarnation, error) {
+	return read(ctx, s, "list incarnations", collectIncarnations, listIncarnationsSQL,
+		startOf(quota.Window{Start: seenSince}))
+}
+
+const listEventsSQL = `-- name: list_events
+SELECT tenant, dimension, window_start, window_end, id, at, kind, grant_id, agent, units, generation, note
+FROM event
+WHERE id > $1::bigint
+ORDER BY id
+LIMIT $2::integer`
+
+// Events implements ledger.Reader.
+func (s *Store) Events(ctx context.Context, after int64, limit int) ([]ledger.Event, error) {
+	return read(ctx, s, "list events", collectEvents, listEventsSQL, after, limitOrDefault(limit))
+}
+
+func collectEvents(rows pgx.Rows) ([]ledger.Event, error) {
+	var (
+		all []ledger.Event
+		e   ledger.Event
+	)
+	fields := append(accountIDFields(&e.Account),
+		&e.ID, (*instant)(&e.At), (*string)(&e.Kind), (*identity)(&e.Grant), (*identity)(&e.Agent),
+		(*int64)(&e.Units), &e.Generation, &e.Note)
+	_, err := pgx.ForEachRow(rows, fields, func() error {
+		all = append(all, e)
+		return nil
+	})
+	return all, err
+}

@@ -1,0 +1,223 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// Options are the store's settings; zero fields take the defaults.
+type Options struct {
+	Retention     time.Duration // how long ids are remembered; 30 days
+	LockTimeout   time.Duration // longest wait for one lock; 2 s
+	Timeout       time.Duration // longest an attempt may take before its COMMIT, and a read; 5 s
+	CommitTimeout time.Duration // how long the answer to a COMMIT is waited for; 10 s
+	Now           func() time.Time
+}
+
+const (
+	defaultRetention     = 30 * 24 * time.Hour
+	defaultLockTimeout   = 2 * time.Second
+	defaultTimeout       = 5 * time.Second
+	defaultCommitTimeout = 10 * time.Second
+)
+
+func (o Options) withDefaults() Options {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	set(&o.Retention, defaultRetention)
+	set(&o.LockTimeout, defaultLockTimeout)
+	set(&o.Timeout, defaultTimeout)
+	set(&o.CommitTimeout, defaultCommitTimeout)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// Store keeps the ledger in Postgres. It starts no goroutine and owns nothing: the pool is
+// its caller's to close.
+type Store struct {
+	pool *pgxpool.Pool
+	opt  Options
+}
+
+var (
+	_ ledger.Store  = (*Store)(nil)
+	_ ledger.Reader = (*Store)(nil)
+	_ ledger.Keeper = (*Store)(nil)
+)
+
+// New returns a store on a pool made by Open or from Config.
+func New(pool *pgxpool.Pool, opt Options) *Store {
+	return &Store{pool: pool, opt: opt.withDefaults()}
+}
+
+// Attempts of one Update, whatever made the others come to nothing.
+const (
+	maxAttempts = 8
+	firstPause  = 2 * time.Millisecond
+	maxPause    = 100 * time.Millisecond
+)
+
+// Update implements ledger.Store. What is retried and why:
+//
+//   - A serialization failure, a deadlock, or an id that another transaction recorded first
+//     under other locks: nothing was written, the whole batch runs again (D5).
+//   - A connection that broke before COMMIT was sent: the same.
+//   - A connection that broke after: the same batch decides, because absence is not an
+//     answer (D8). If the first run is still committing, the second waits for its locks.
+//
+// A lock that was not free in time is not tried again: the caller fails fast.
+func (s *Store) Update(ctx context.Context, scope ledger.Scope, fn func(*ledger.Book) error) error {
+	t := newTarget(scope)
+	what := fmt.Sprintf("update %d accounts", len(t.accounts))
+	unsettled := false
+	for n := 1; ; n++ {
+		err := s.attempt(ctx, t, fn)
+		if err == nil {
+			return nil
+		}
+		var rule ruleError
+		if errors.As(err, &rule) {
+			return rule.err
+		}
+		if isReadOnly(err) {
+			s.pool.Reset() // a demoted primary: new connections look for the present one (O1)
+		}
+		next := judge(err)
+		unsettled = unsettled || next == settle
+		if next == giveUp || n == maxAttempts || !pause(ctx, n) {
+			if unsettled {
+				err = fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+			}
+			return outage(ctx, what, err)
+		}
+	}
+}
+
+// pause waits before attempt n+1: twice as long each time, and a random part of it, so that
+// those who met do not meet again. It reports false when the caller has gone.
+func pause(ctx context.Context, n int) bool {
+	most := min(firstPause<<(n-1), maxPause)
+	timer := time.NewTimer(most/2 + rand.N(most/2))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func isReadOnly(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == codeReadOnly
+}
+
+// target is a scope without repeats, in the order of its locks.
+type target struct {
+	accounts []ledger.AccountID // by ledger.CompareAccounts
+	keys     []quota.Key        // of the accounts
+	grants   []ledger.ID
+	agents   []ledger.ID
+	live     bool
+	foldOld  time.Time
+}
+
+func newTarget(s ledger.Scope) *target {
+	t := &target{
+		accounts: slices.Compact(slices.SortedFunc(slices.Values(s.Accounts), ledger.CompareAccounts)),
+		grants:   uniqueIDs(s.Grants), agents: uniqueIDs(s.Agents), live: s.Live, foldOld: s.FoldOld,
+	}
+	for _, id := range t.accounts {
+		if n := len(t.keys); n == 0 || t.keys[n-1] != id.Key {
+			t.keys = append(t.keys, id.Key)
+		}
+	}
+	return t
+}
+
+func uniqueIDs(ids []ledger.ID) []ledger.ID {
+	return slices.Compact(slices.SortedFunc(slices.Values(ids), compareIDs))
+}
+
+func compareIDs(x, y ledger.ID) int { return slices.Compare(x[:], y[:]) }
+
+// attempt runs the transaction once, in three round trips: lock, load, write and commit.
+func (s *Store) attempt(ctx context.Context, t *target, fn func(*ledger.Book) error) error {
+	before, cancel := context.WithTimeout(ctx, s.opt.Timeout)
+	defer cancel()
+	conn, err := s.pool.Acquire(before)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer conn.Release()
+	tx := &transaction{store: s, conn: conn.Conn(), target: t}
+	if err := tx.prepare(before, fn); err != nil {
+		tx.rollBack(ctx)
+		return err
+	}
+	if err := tx.commit(ctx); err != nil {
+		tx.rollBack(ctx)
+		return err
+	}
+	return nil
+}
+
+// transaction is one attempt.
+type transaction struct {
+	store  *Store
+	conn   *pgx.Conn
+	target *target
+
+	loaded  ledger.Loaded
+	rows    map[ledger.AccountID]int64 // surrogate ids of the locked accounts
+	changes ledger.Changes
+}
+
+// prepare locks and loads, and lets the rules decide.
+func (tx *transaction) prepare(ctx context.Context, fn func(*ledger.Book) error) error {
+	if err := tx.lock(ctx); err != nil {
+		return fmt.Errorf("lock: %w", err)
+	}
+	if err := tx.load(ctx); err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
+	book := ledger.NewBook(tx.loaded)
+	if err := fn(book); err != nil {
+		return ruleError{err}
+	}
+	tx.changes = book.Changes()
+	return nil
+}
+
+// idle is the state of a connection without a transaction.
+const idle = 'I'
+
+// rollBack frees the locks. If it cannot, the pool drops the connection, and so does the
+// server.
+func (tx *transaction) rollBack(ctx context.Context) {
+	if tx.conn.IsClosed() || tx.conn.PgConn().TxStatus() == idle {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tx.store.opt.LockTimeout)
+	defer cancel()
+	_, _ = tx.conn.Exec(ctx, rollBackSQL)
+}
+
+const rollBackSQL = `-- name: roll_back
+ROLLBACK`

@@ -1,0 +1,183 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/quotalease/quotalease/ledger"
+)
+
+// commitSQL ends the last batch. It is sent even if nothing changed: the locks gave the
+// transaction a number, so that its COMMIT waits for the standby like any other, and an
+// answer that repeats what another transaction wrote is never given before that is safe.
+const commitSQL = `-- name: commit
+COMMIT`
+
+const updateAccountsSQL = `-- name: update_accounts
+UPDATE account a
+SET policy_version = w.policy_version, kind = w.kind, class = w.class, unit_limit = w.unit_limit,
+    budget = w.budget, ttl = w.ttl, grace = w.grace,
+    generation = w.generation, committed = w.committed, largest_limit = w.largest_limit,
+    overshoot = w.overshoot, clock = w.clock, waiting = w.waiting,
+    granted = w.granted, consumed_reported = w.consumed_reported, spent = w.spent,
+    unleased = w.unleased, outstanding = w.outstanding, held = w.held, uncertain = w.uncertain,
+    expired = w.expired, revoked = w.revoked, returned = w.returned
+FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::smallint[], $5::bigint[], $6::bigint[],
+            $7::interval[], $8::interval[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[],
+            $13::timestamptz[], $14::boolean[],
+            $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[],
+            $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[])
+     AS w (id, policy_version, kind, class, unit_limit, budget,
+           ttl, grace, generation, committed, largest_limit, overshoot,
+           clock, waiting,
+           granted, consumed_reported, spent, unleased, outstanding, held,
+           uncertain, expired, revoked, returned)
+WHERE a.id = w.id`
+
+// upsertFoldedSQL adds the sums of grants that go.
+const upsertFoldedSQL = `-- name: upsert_folded
+INSERT INTO account_folded (account_id, granted, consumed_reported, spent, unleased, outstanding,
+                            held, uncertain, expired, revoked, returned)
+SELECT w.account_id, w.granted, w.consumed_reported, w.spent, w.unleased, w.outstanding,
+       w.held, w.uncertain, w.expired, w.revoked, w.returned
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
+            $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[])
+     AS w (account_id, granted, consumed_reported, spent, unleased, outstanding,
+           held, uncertain, expired, revoked, returned)
+ON CONFLICT (account_id) DO UPDATE
+SET granted = account_folded.granted + EXCLUDED.granted,
+    consumed_reported = account_folded.consumed_reported + EXCLUDED.consumed_reported,
+    spent = account_folded.spent + EXCLUDED.spent,
+    unleased = account_folded.unleased + EXCLUDED.unleased,
+    outstanding = account_folded.outstanding + EXCLUDED.outstanding,
+    held = account_folded.held + EXCLUDED.held,
+    uncertain = account_folded.uncertain + EXCLUDED.uncertain,
+    expired = account_folded.expired + EXCLUDED.expired,
+    revoked = account_folded.revoked + EXCLUDED.revoked,
+    returned = account_folded.returned + EXCLUDED.returned`
+
+// upsertParticipantsSQL keeps the later time: two windows of one key are locked apart.
+const upsertParticipantsSQL = `-- name: upsert_participants
+INSERT INTO participant (tenant, dimension, agent, last_seen)
+SELECT w.tenant, w.dimension, w.agent, w.last_seen
+FROM unnest($1::text[], $2::text[], $3::uuid[], $4::timestamptz[]) AS w (tenant, dimension, agent, last_seen)
+ON CONFLICT (tenant, dimension, agent) DO UPDATE
+SET last_seen = greatest(participant.last_seen, EXCLUDED.last_seen)`
+
+// commit is the third round trip: all writes and COMMIT in one batch. The caller's context
+// cannot end it; it has a time of its own.
+func (tx *transaction) commit(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tx.store.opt.CommitTimeout)
+	defer cancel()
+	batch := tx.writes()
+	batch.Queue(commitSQL)
+	return uncancelled(tx.conn.PgConn(), func() error { return tx.send(ctx, batch) })
+}
+
+// send tells three ends apart: committed, certainly not committed, and unknown.
+func (tx *transaction) send(ctx context.Context, batch *pgx.Batch) error {
+	results := tx.conn.SendBatch(ctx, batch)
+	var (
+		tag pgconn.CommandTag
+		err error
+	)
+	for range batch.Len() {
+		if tag, err = results.Exec(); err != nil {
+			break
+		}
+	}
+	if err == nil && tag.String() == "COMMIT" {
+		_ = results.Close() // the answer is in; what happens to the connection is no matter
+		return nil
+	}
+	_ = results.Close()
+	if err == nil {
+		return fmt.Errorf("commit: answered %s: %w", tag, errAgain)
+	}
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && !isFatal(refused) {
+		return tx.explain(fmt.Errorf("write: %w", err), refused)
+	}
+	return fmt.Errorf("commit: %w: %w", errUnsettled, err)
+}
+
+// explain turns a conflict on an id that the scope did not name into a plain error: another
+// attempt would not load it either.
+func (tx *transaction) explain(err error, refused *pgconn.PgError) error {
+	if refused.Code != codeUnique {
+		return err
+	}
+	for i := range tx.changes.NewGrants {
+		id := tx.changes.NewGrants[i].ID
+		if _, named := slices.BinarySearchFunc(tx.target.grants, id, compareIDs); !named {
+			return fmt.Errorf("insert grant %s: the id exists and was not in the scope (%s)", id, refused.Message)
+		}
+	}
+	return err
+}
+
+// writes queues the changes in the order of the stages; see lock.go.
+func (tx *transaction) writes() *pgx.Batch {
+	c, batch := &tx.changes, &pgx.Batch{}
+	if len(c.NewGrants) > 0 {
+		batch.Queue(insertGrantsSQL, tx.newGrantArgs(c.NewGrants)...)
+	}
+	if len(c.Grants) > 0 {
+		batch.Queue(updateGrantsSQL, changedGrantArgs(c.Grants)...)
+	}
+	if len(c.Accounts) > 0 {
+		batch.Queue(updateAccountsSQL, tx.accountArgs(c.Accounts)...)
+	}
+	if len(c.Folded) > 0 {
+		batch.Queue(deleteGrantsSQL, uuidsOf(c.Folded))
+		batch.Queue(upsertFoldedSQL, tx.foldedArgs(c.FoldedTally)...)
+	}
+	if len(c.Participants) > 0 {
+		batch.Queue(upsertParticipantsSQL, participantArgs(c.Participants)...)
+	}
+	tx.queueIncarnations(batch)
+	tx.queueEvents(batch)
+	return batch
+}
+
+func (tx *transaction) accountArgs(accounts []ledger.Account) []any {
+	return append([]any{
+		column(accounts, func(a *ledger.Account) int64 { return tx.rows[a.ID] }),
+		column(accounts, func(a *ledger.Account) int64 { return a.PolicyVersion }),
+		column(accounts, func(a *ledger.Account) int16 { return int16(a.Kind) }),
+		column(accounts, func(a *ledger.Account) int16 { return int16(a.Class) }),
+		column(accounts, func(a *ledger.Account) pgtype.Int8 { return limitOf(a.Limit) }),
+		column(accounts, func(a *ledger.Account) pgtype.Int8 { return limitOf(a.Budget) }),
+		column(accounts, func(a *ledger.Account) pgtype.Interval { return intervalOf(a.TTL) }),
+		column(accounts, func(a *ledger.Account) pgtype.Interval { return intervalOf(a.Grace) }),
+		column(accounts, func(a *ledger.Account) int64 { return a.Generation }),
+		column(accounts, func(a *ledger.Account) int64 { return int64(a.Committed) }),
+		column(accounts, func(a *ledger.Account) pgtype.Int8 { return limitOf(a.Largest) }),
+		column(accounts, func(a *ledger.Account) int64 { return int64(a.Overshoot) }),
+		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.Clock) }),
+		column(accounts, func(a *ledger.Account) bool { return a.Waiting }),
+	}, tallyColumns(accounts, func(a *ledger.Account) ledger.Tally { return a.Tally })...)
+}
+
+func (tx *transaction) foldedArgs(folded map[ledger.AccountID]ledger.Tally) []any {
+	ids := slices.SortedFunc(maps.Keys(folded), ledger.CompareAccounts)
+	return append([]any{
+		column(ids, func(id *ledger.AccountID) int64 { return tx.rows[*id] }),
+	}, tallyColumns(ids, func(id *ledger.AccountID) ledger.Tally { return folded[*id] })...)
+}
+
+func participantArgs(ps []ledger.Participant) []any {
+	return []any{
+		column(ps, func(p *ledger.Participant) string { return p.Key.Tenant }),
+		column(ps, func(p *ledger.Participant) string { return p.Key.Dimension }),
+		column(ps, func(p *ledger.Participant) pgtype.UUID { return uuidOf(p.Agent) }),
+		column(ps, func(p *ledger.Participant) pgtype.Timestamptz { return timeOf(p.LastSeen) }),
+	}
+}

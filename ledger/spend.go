@@ -1,0 +1,81 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// Spend is one item of the exact lane: recorded before it is allowed, idempotent by id,
+// void after NotAfter (ledger time as the agent estimates it; 3.14).
+type Spend struct {
+	ID       ID
+	Account  AccountID
+	Agent    ID
+	Region   string
+	Cost     Units
+	NotAfter time.Time // zero: no limit
+}
+
+// Spend decides on one item. Items of one batch are decided in the order given; one that
+// does not fit leaves room for smaller ones behind it.
+func (b *Book) Spend(s Spend, terms Terms) (Answer, error) {
+	if s.Cost < 1 {
+		return Answer{}, refuse(CodeInvalid, s.ID, "cost", "1 or more")
+	}
+	if g, ok := b.grants[s.ID]; ok {
+		same := g.Kind == KindSpend && g.Account.Key == s.Account.Key && g.Agent == s.Agent && g.Asked == s.Cost
+		return b.repeat(g, same || g.State == Withdrawn && g.Agent == s.Agent)
+	}
+	a, now, err := b.decidable(s.ID, s.Account, terms)
+	if err != nil {
+		return Answer{}, err
+	}
+	b.See(s.Account.Key, s.Agent)
+	before := *a
+	g := Grant{
+		ID: s.ID, Account: s.Account, Kind: KindSpend, State: Denied, Class: a.Class, Agent: s.Agent,
+		Region: s.Region, Asked: s.Cost, Need: s.Cost, Generation: a.Generation,
+		PolicyVersion: a.PolicyVersion, IssuedAt: now,
+	}
+	spendable := a.Headroom() + a.movable(b.heldAtHand(a.ID), true)
+	switch {
+	case !s.NotAfter.IsZero() && now.After(s.NotAfter):
+		g.Reason = quota.Stale
+	case s.Cost <= spendable:
+		g.State, g.Amount, g.Taken = Final, s.Cost, s.Cost
+	default:
+		g.Reason = b.whyNot(a, s.Cost)
+		a.Waiting = true
+	}
+	if err := b.replace(a, g); err != nil {
+		return Answer{}, err
+	}
+	if g.Amount > 0 {
+		if err := b.makeRoom(a); err != nil {
+			return Answer{}, err
+		}
+		a.commit()
+	}
+	b.touched(a, before)
+	return Answer{Grant: *b.grants[g.ID], Account: *a}, nil
+}
+
+// refund takes a spend back, once, however often it is asked for.
+func (b *Book) refund(g *Grant) error {
+	if g.State != Final || g.Refunded == g.Taken {
+		return nil
+	}
+	a, ok := b.accounts[g.Account]
+	if !ok {
+		return ErrNotLocked
+	}
+	before, after := *a, *g
+	after.Refunded = after.Taken
+	after.normalise()
+	if err := b.replace(a, after); err != nil {
+		return err
+	}
+	b.touched(a, before)
+	return nil
+}

@@ -1,0 +1,90 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// Store is the seam between the rules and a database: one locked read-modify-write, and the
+// list of work that time makes due. Both implementations pass ledgertest.
+type Store interface {
+	// Update locks the scope's accounts (making those that are new) in the order of
+	// CompareAccounts, reads the clock, loads what the scope names, runs fn, writes
+	// Book.Changes and commits, all or nothing. fn may run more than once and must depend on
+	// nothing but the book. If the outcome of the commit is unknown, Update submits the same
+	// batch again: rules are idempotent by id, so that the second run finds what the first
+	// one wrote. An error from fn changes nothing and is returned as it is.
+	Update(ctx context.Context, s Scope, fn func(*Book) error) error
+	// Due lists accounts that hold leases to close, soonest first, at most limit.
+	Due(ctx context.Context, limit int) ([]AccountID, error)
+}
+
+// Scope says what a transaction touches.
+type Scope struct {
+	Accounts []AccountID // locked; in any order, repeats allowed
+	Grants   []ID        // loaded if they exist, whatever their account
+	Agents   []ID        // incarnations to lock and load; of the scope's accounts, their live leases too
+	Live     bool        // all live leases of the accounts, for a recall
+	FoldOld  time.Time   // when set: settled grants not updated since, at most FoldBatch an account
+}
+
+// FoldBatch is how many grants one transaction folds at most.
+const FoldBatch = 1000
+
+// HeldBatch is how many grants with held units of an account a transaction loads at most: what
+// may move from H to U is limited to theirs.
+const HeldBatch = 256
+
+// DueBatch is how many due leases of an account one transaction closes at most.
+const DueBatch = 1024
+
+// Reader is what operators and doors read. Nothing is locked.
+type Reader interface {
+	Accounts(ctx context.Context, q AccountQuery) ([]Account, error)
+	Grants(ctx context.Context, q GrantQuery) ([]Grant, error)
+	Incarnations(ctx context.Context, seenSince time.Time) ([]Incarnation, error)
+	// Events returns the journal after an event id, oldest first, at most limit.
+	Events(ctx context.Context, after int64, limit int) ([]Event, error)
+}
+
+// AccountQuery selects accounts; zero fields select all.
+type AccountQuery struct {
+	Tenant        string
+	Dimension     string
+	At            time.Time // windows that contain this moment
+	PolicyBefore  int64     // accounts last opened under an older version
+	WindowEndedBy time.Time // windows that ended before this moment
+	After         AccountID // page: accounts after this one in the order of CompareAccounts
+	Limit         int       // 0: 1000
+}
+
+// GrantQuery selects grants, newest first; zero fields select all.
+type GrantQuery struct {
+	ID        ID
+	Key       quota.Key // both parts or neither
+	Tenant    string
+	Dimension string
+	Agent     ID
+	States    []State
+	Before    ID  // page: ids below this one
+	Limit     int // 0: 1000
+}
+
+// Keeper is the ledger's housekeeping.
+type Keeper interface {
+	// Verify recomputes every counter from the grants, in one consistent snapshot, and calls
+	// found for each difference; progress is called now and then with counts so far.
+	Verify(ctx context.Context, found func(Difference), progress func(accounts, grants int)) (Verified, error)
+	// Prune deletes what retention is over for: events and incarnations unseen since, participants,
+	// and accounts (with all their records) whose window ended before accountsBefore.
+	Prune(ctx context.Context, recordsBefore, accountsBefore time.Time) (int64, error)
+}
+
+// Verified says how much Verify looked at.
+type Verified struct {
+	Accounts    int
+	Grants      int
+	Differences int
+}
