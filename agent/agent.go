@@ -262,15 +262,17 @@ func (a *Agent) wentOpen(id quota.Key) {
 	}
 }
 
-// Ready reports nil once the agent knows its policy and is in contact.
+// Ready reports nil once the agent knows its policy and until it stops. An outage does not
+// change that: the agent goes on deciding as policy says, and to send its callers elsewhere
+// would help nobody when every agent has lost contact.
 func (a *Agent) Ready() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, ever := a.core.Contact(); !ever {
-		return errors.New("no contact with the control plane yet")
+	if a.core.Stopping() {
+		return ErrStopped
 	}
-	if a.core.Failing() {
-		return errors.New("contact with the control plane is lost")
+	if a.core.PolicyVersion() == 0 {
+		return errors.New("no policy yet: the control plane has not been reached, or has none")
 	}
 	return nil
 }

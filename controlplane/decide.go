@@ -27,7 +27,7 @@ type attempt struct {
 	states  map[quota.Key]*pb.KeyState
 }
 
-func decide(p *plan, b *ledger.Book, requests []*Request) (*attempt, error) {
+func decide(p *plan, b *ledger.Book, requests []*request) (*attempt, error) {
 	a := &attempt{plan: p, book: b, now: b.Now(), answers: make([]answer, len(requests)),
 		counts: newCounts(), states: map[quota.Key]*pb.KeyState{}}
 	if b.PolicyVersion() != p.snapshot.Version {
@@ -53,7 +53,7 @@ func decide(p *plan, b *ledger.Book, requests []*Request) (*attempt, error) {
 	for i, r := range requests {
 		a.tellKeys(r, a.answers[i])
 	}
-	a.counts.events = b.Changes().Events
+	a.counts.events = b.Events()
 	return a, nil
 }
 
@@ -127,7 +127,7 @@ func openAndRecall(b *ledger.Book, before ledger.Account, t ledger.Terms, live b
 	return nil
 }
 
-func (a *attempt) answer(r *Request) (answer, error) {
+func (a *attempt) answer(r *request) (answer, error) {
 	if r.isSync {
 		return a.answerSync(r)
 	}
@@ -136,7 +136,7 @@ func (a *attempt) answer(r *Request) (answer, error) {
 
 // answerSync takes the parts of a Sync in their one order: token, reports, cancels, asks.
 // The reports of a copy count, its asks do not (3.15).
-func (a *attempt) answerSync(r *Request) (answer, error) {
+func (a *attempt) answerSync(r *request) (answer, error) {
 	admitted := a.book.Admit(r.hello, r.token)
 	reply := &pb.SyncReply{Token: r.token.Bytes(), NewIncarnation: !admitted, LedgerNowUs: micros(a.now)}
 	if !admitted {
@@ -172,7 +172,7 @@ func (a *attempt) answerSync(r *Request) (answer, error) {
 }
 
 // answerSpend takes refunds first: what comes back may be spent again.
-func (a *attempt) answerSpend(r *Request) (answer, error) {
+func (a *attempt) answerSpend(r *request) (answer, error) {
 	if err := a.withdraw(r, r.refunds); err != nil {
 		return answer{}, err
 	}
@@ -214,7 +214,7 @@ func (a *attempt) tell(f *pb.Fault) *pb.Fault {
 
 // tellKeys adds what the ledger knows of every key that a request named, as it is when all
 // requests of the batch are decided.
-func (a *attempt) tellKeys(r *Request, to answer) {
+func (a *attempt) tellKeys(r *request, to answer) {
 	for _, n := range r.keys {
 		var s *pb.KeyState
 		if n.fault != nil {

@@ -41,7 +41,7 @@ func (d *Desk) Sync(ctx context.Context, m *pb.SyncRequest) (*pb.SyncReply, erro
 	if err != nil {
 		return nil, err
 	}
-	d.Answer(ctx, []*Request{r})
+	d.answer(ctx, []*request{r})
 	return r.sync, r.err
 }
 
@@ -51,11 +51,11 @@ func (d *Desk) Spend(ctx context.Context, m *pb.SpendRequest) (*pb.SpendReply, e
 	if err != nil {
 		return nil, err
 	}
-	d.Answer(ctx, []*Request{r})
+	d.answer(ctx, []*request{r})
 	return r.spend, r.err
 }
 
-func (d *Desk) readSync(m *pb.SyncRequest) (*Request, error) {
+func (d *Desk) readSync(m *pb.SyncRequest) (*request, error) {
 	token, err := d.token()
 	if err != nil {
 		return nil, outage("make a token", err)
@@ -63,9 +63,9 @@ func (d *Desk) readSync(m *pb.SyncRequest) (*Request, error) {
 	return readSync(m, token)
 }
 
-// Answer decides a batch of requests in one transaction and gives each its answer. A request
+// answer decides a batch of requests in one transaction and gives each its answer. A request
 // on which the rules break is answered alone, and the others are decided without it.
-func (d *Desk) Answer(ctx context.Context, requests []*Request) {
+func (d *Desk) answer(ctx context.Context, requests []*request) {
 	live := slices.Clone(requests)
 	broken := 0
 	var p *plan
@@ -96,7 +96,7 @@ func (d *Desk) Answer(ctx context.Context, requests []*Request) {
 			broken++
 			d.metrics.broken.Inc()
 			lacks.failed.refuse(fmt.Errorf("decide on a request of %s: %w", lacks.failed.hello.Incarnation, lacks.cause))
-			live = slices.DeleteFunc(live, func(r *Request) bool { return r == lacks.failed })
+			live = slices.DeleteFunc(live, func(r *request) bool { return r == lacks.failed })
 		case lacks.stale:
 			if err := d.policies.refresh(ctx); err != nil {
 				refuseAll(live, outage("reload the policy", err))
@@ -111,7 +111,7 @@ func (d *Desk) Answer(ctx context.Context, requests []*Request) {
 }
 
 // attempt runs one transaction. The last run of the function is the one that was committed.
-func (d *Desk) attempt(ctx context.Context, p *plan, requests []*Request) (*attempt, error) {
+func (d *Desk) attempt(ctx context.Context, p *plan, requests []*request) (*attempt, error) {
 	var done *attempt
 	err := d.store.Update(ctx, p.scope(requests), func(b *ledger.Book) error {
 		var err error
@@ -122,7 +122,7 @@ func (d *Desk) attempt(ctx context.Context, p *plan, requests []*Request) (*atte
 }
 
 // publish hands out the answers of a transaction that committed.
-func (d *Desk) publish(done *attempt, requests []*Request) {
+func (d *Desk) publish(done *attempt, requests []*request) {
 	suspect := done.book.ClockSuspect()
 	d.metrics.suspect(suspect)
 	d.health.set(partLedger, nil)
@@ -143,7 +143,7 @@ func (d *Desk) publish(done *attempt, requests []*Request) {
 	}
 }
 
-func refuseAll(requests []*Request, err error) {
+func refuseAll(requests []*request, err error) {
 	for _, r := range requests {
 		r.refuse(err)
 	}

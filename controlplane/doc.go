@@ -15,6 +15,8 @@
 //   - What a dimension can go over is computed before it is accepted, with what to change.
 //     (TestR2_4BoundIsComputedBeforeItIsAccepted, TestR2_4BoundSaysWhatToChange)
 //   - What a window can end with is stated for every class. (TestWindowBoundCoversEveryClass)
+//   - Lost, repeated and reordered Syncs, crashes and sweeps never lift true use above a
+//     class's bound. (TestHistoriesKeepEveryBound)
 //   - A repeat gets the first answer, whatever happened to its policy since.
 //     (TestD1LostReplyGetsTheFirstAnswer, TestR2_2RepeatOutlivesItsDimension)
 //   - A report and an ask in one Sync count once. (TestD3ReportAndAskInOneSyncCountOnce)

@@ -24,7 +24,7 @@ type granter struct {
 // waiting is a request in the queue, and who asked.
 type waiting struct {
 	ctx     context.Context
-	request *Request
+	request *request
 	done    chan struct{}
 }
 
@@ -59,7 +59,7 @@ func (g *granter) spend(ctx context.Context, m *pb.SpendRequest) (*pb.SpendReply
 // that retries elsewhere is better off than one that waits for a store that hangs. A caller
 // that leaves does not take its request out of a transaction: its answer is dropped, and a
 // repeat finds what was recorded.
-func (g *granter) submit(ctx context.Context, r *Request) error {
+func (g *granter) submit(ctx context.Context, r *request) error {
 	began := g.desk.now()
 	w := &waiting{ctx: ctx, request: r, done: make(chan struct{})}
 	select {
@@ -90,13 +90,13 @@ func (g *granter) run(ctx context.Context) {
 			continue
 		}
 		g.metrics.queue.Set(float64(len(g.queue)))
-		requests := make([]*Request, len(batch))
+		requests := make([]*request, len(batch))
 		for i, w := range batch {
 			requests[i] = w.request
 		}
 		// Neither a caller that leaves nor a stop of the replica tears a transaction.
 		tx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.timeout)
-		g.desk.Answer(tx, requests)
+		g.desk.answer(tx, requests)
 		cancel()
 		for _, w := range batch {
 			close(w.done)

@@ -60,7 +60,7 @@ func (a *attempt) openFresh(at *place) error {
 
 // withdraw takes asks and spends back. There are no answers to that: what is wrong with one is
 // counted.
-func (a *attempt) withdraw(r *Request, ids []ask) error {
+func (a *attempt) withdraw(r *request, ids []ask) error {
 	for _, x := range ids {
 		if x.fault != nil {
 			a.tell(x.fault)
@@ -98,7 +98,7 @@ func (a *attempt) admit(x ask) (*place, *pb.Fault) {
 	return at, at.fault
 }
 
-func (a *attempt) ask(r *Request, x ask) (*pb.Decision, error) {
+func (a *attempt) ask(r *request, x ask) (*pb.Decision, error) {
 	at, refused := a.admit(x)
 	if refused != nil {
 		return &pb.Decision{GrantId: x.raw, Fault: a.tell(refused)}, nil
@@ -111,7 +111,7 @@ func (a *attempt) ask(r *Request, x ask) (*pb.Decision, error) {
 	})
 }
 
-func (a *attempt) spend(r *Request, x ask) (*pb.Decision, error) {
+func (a *attempt) spend(r *request, x ask) (*pb.Decision, error) {
 	at, refused := a.admit(x)
 	if refused != nil {
 		return &pb.Decision{GrantId: x.raw, Fault: a.tell(refused)}, nil

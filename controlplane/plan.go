@@ -48,7 +48,7 @@ type again struct {
 	later    map[quota.Key]time.Time
 	accounts []ledger.AccountID
 	live     bool
-	failed   *Request // the rules broke on this request, with cause
+	failed   *request // the rules broke on this request, with cause
 	cause    error
 }
 
@@ -123,7 +123,7 @@ func (p *plan) reported(account ledger.AccountID) *place {
 
 // scope names what the requests of an attempt touch. Keys that policy does not admit are left
 // out: an account is never made for them.
-func (p *plan) scope(requests []*Request) ledger.Scope {
+func (p *plan) scope(requests []*request) ledger.Scope {
 	s := scoper{plan: p, accounts: map[ledger.AccountID]bool{}, grants: map[ledger.ID]bool{}, agents: map[ledger.ID]bool{}}
 	for id := range p.accounts {
 		s.accounts[id] = true
@@ -149,7 +149,7 @@ func (s *scoper) account(at *place) {
 	}
 }
 
-func (s *scoper) add(r *Request) {
+func (s *scoper) add(r *request) {
 	if r.isSync {
 		s.agents[r.hello.Incarnation] = true
 	}

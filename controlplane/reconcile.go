@@ -72,7 +72,7 @@ func (d *Desk) reopen(ctx context.Context, known []*place) error {
 					return err
 				}
 			}
-			events = b.Changes().Events
+			events = b.Events()
 			return nil
 		})
 		if errors.Is(err, ledger.ErrStalePolicy) {

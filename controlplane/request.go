@@ -8,9 +8,9 @@ import (
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
-// Request is one Sync or Spend on its way through a transaction. An item that cannot be read
+// request is one Sync or Spend on its way through a transaction. An item that cannot be read
 // carries its fault and touches nothing.
-type Request struct {
+type request struct {
 	isSync bool
 	hello  ledger.Hello
 	token  ledger.ID // issued in answer to a Sync
@@ -50,13 +50,13 @@ type named struct {
 }
 
 // size is how much work the request is, in items.
-func (r *Request) size() int {
+func (r *request) size() int {
 	return 1 + len(r.reports) + len(r.cancels) + len(r.asks) + len(r.spends) + len(r.refunds) + len(r.keys)
 }
 
 // readSync checks every field of a Sync. The error is about the message as a whole; what is
 // wrong with one item stays with the item.
-func readSync(m *pb.SyncRequest, token ledger.ID) (*Request, error) {
+func readSync(m *pb.SyncRequest, token ledger.ID) (*request, error) {
 	hello, err := helloOf(m.GetHello())
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func readSync(m *pb.SyncRequest, token ledger.ID) (*Request, error) {
 		"asks": len(m.GetAsks()), "keys": len(m.GetKeys())}); err != nil {
 		return nil, err
 	}
-	r := &Request{isSync: true, hello: hello, token: token}
+	r := &request{isSync: true, hello: hello, token: token}
 	seen := map[quota.Key]bool{}
 	for _, k := range m.GetKeys() {
 		r.name(k, seen)
@@ -87,7 +87,7 @@ func readSync(m *pb.SyncRequest, token ledger.ID) (*Request, error) {
 }
 
 // readSpend checks every field of a Spend.
-func readSpend(m *pb.SpendRequest) (*Request, error) {
+func readSpend(m *pb.SpendRequest) (*request, error) {
 	hello, err := helloOf(m.GetHello())
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func readSpend(m *pb.SpendRequest) (*Request, error) {
 	if err := capped(map[string]int{"items": len(m.GetItems()), "refunds": len(m.GetRefunds())}); err != nil {
 		return nil, err
 	}
-	r := &Request{hello: hello}
+	r := &request{hello: hello}
 	seen := map[quota.Key]bool{}
 	for _, x := range m.GetItems() {
 		a := readAsk(x.GetSpendId(), x.GetKey())
@@ -145,7 +145,7 @@ func readAsk(raw []byte, key *pb.Key) ask {
 }
 
 // name adds a key whose state the answer tells.
-func (r *Request) name(k *pb.Key, seen map[quota.Key]bool) {
+func (r *request) name(k *pb.Key, seen map[quota.Key]bool) {
 	key, err := keyOf(k)
 	if seen[key] {
 		return
@@ -159,4 +159,4 @@ func (r *Request) name(k *pb.Key, seen map[quota.Key]bool) {
 }
 
 // refuse ends the request with an error of its own.
-func (r *Request) refuse(err error) { r.sync, r.spend, r.err = nil, nil, err }
+func (r *request) refuse(err error) { r.sync, r.spend, r.err = nil, nil, err }

@@ -73,7 +73,7 @@ func (l appliedLog) Append(ctx context.Context, after int64, r policy.Record) (i
 
 // world is a ledger, a policy log and replicas on them.
 type world struct {
-	t        *testing.T
+	t        testing.TB
 	ledger   *wall // the ledger's clock
 	store    *gate
 	log      appliedLog
@@ -105,7 +105,7 @@ dimensions:
     class: exact
 `
 
-func newWorld(t *testing.T, text string) *world {
+func newWorld(t testing.TB, text string) *world {
 	t.Helper()
 	w := &world{t: t, ledger: &wall{at: noon}}
 	w.start(text, w.ledger.now, w.ledger.now)

@@ -46,6 +46,7 @@ type Book struct {
 	grants       map[ID]*Grant
 	ofAccount    map[AccountID][]*Grant // the same grants, by account, in the order loaded or made
 	participants map[participantID]*Participant
+	interested   map[quota.Key][]*Participant // the same, by key
 	incarnations map[ID]*Incarnation
 	expired      map[AccountID]bool // due leases of the account were closed in this book
 
@@ -67,6 +68,7 @@ func NewBook(l Loaded) *Book {
 		grants:            make(map[ID]*Grant, len(l.Grants)),
 		ofAccount:         make(map[AccountID][]*Grant, len(l.Accounts)),
 		participants:      make(map[participantID]*Participant, len(l.Participants)),
+		interested:        map[quota.Key][]*Participant{},
 		incarnations:      make(map[ID]*Incarnation, len(l.Incarnations)),
 		expired:           map[AccountID]bool{},
 		dirtyAccounts:     map[AccountID]bool{},
@@ -84,13 +86,17 @@ func NewBook(l Loaded) *Book {
 		b.keep(&l.Grants[i])
 	}
 	for i := range l.Participants {
-		p := &l.Participants[i]
-		b.participants[participantID{p.Key, p.Agent}] = p
+		b.join(&l.Participants[i])
 	}
 	for i := range l.Incarnations {
 		b.incarnations[l.Incarnations[i].ID] = &l.Incarnations[i]
 	}
 	return b
+}
+
+func (b *Book) join(p *Participant) {
+	b.participants[participantID{p.Key, p.Agent}] = p
+	b.interested[p.Key] = append(b.interested[p.Key], p)
 }
 
 func (b *Book) keep(g *Grant) {
@@ -155,10 +161,12 @@ func (b *Book) Open(id AccountID, t Terms) (Account, error) {
 	a.Terms = t
 	a.Largest.Unlimited = a.Largest.Unlimited || t.Limit.Unlimited
 	a.Largest.Units = max(a.Largest.Units, t.Limit.Units)
-	if !fresh && before.Limit != t.Limit {
-		b.record(Event{Kind: EventLimit, Account: id, Units: t.Limit.Units, Note: limitNote(before.Limit, t.Limit)})
-	}
 	b.touched(a, before)
+	if !fresh && before.Limit != t.Limit {
+		b.record(Event{
+			Kind: EventLimit, Account: id, Units: t.Limit.Units, Generation: a.Generation, Note: limitNote(before.Limit, t.Limit),
+		})
+	}
 	return *a, nil
 }
 
@@ -228,7 +236,7 @@ func (b *Book) See(key quota.Key, agent ID) {
 	p, ok := b.participants[id]
 	if !ok {
 		p = &Participant{Key: key, Agent: agent}
-		b.participants[id] = p
+		b.join(p)
 	}
 	if b.loaded.Now.After(p.LastSeen) {
 		p.LastSeen = b.loaded.Now
@@ -241,13 +249,16 @@ func (b *Book) See(key quota.Key, agent ID) {
 func (b *Book) Agents(key quota.Key, t Terms) int {
 	since := b.loaded.Now.Add(-max(t.TTL+t.Grace, time.Minute))
 	n := 0
-	for id, p := range b.participants {
-		if id.key == key && p.LastSeen.After(since) {
+	for _, p := range b.interested[key] {
+		if p.LastSeen.After(since) {
 			n++
 		}
 	}
 	return max(n, 1)
 }
+
+// Events are those recorded so far.
+func (b *Book) Events() []Event { return b.events }
 
 // Changes is what a store has to write.
 type Changes struct {

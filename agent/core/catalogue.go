@@ -17,6 +17,7 @@ type Dimension struct {
 	TTL      time.Duration
 	Limit    int64 // the default; -1: unlimited
 
+	version  int64 // of the policy
 	lowPPM   int64
 	leaseMax int64 // 0: as demand needs
 	open     bool  // outage mode open; else closed
@@ -45,7 +46,7 @@ func readCatalogue(c *pb.Catalogue) (map[string]*Dimension, error) {
 		}
 		dim := &Dimension{
 			Name: d.GetName(), Unit: d.GetUnit(), Class: class, Calendar: calendar,
-			TTL: micros(d.GetTtlUs()), Limit: d.GetLimit(),
+			TTL: micros(d.GetTtlUs()), Limit: d.GetLimit(), version: c.GetPolicyVersion(),
 			lowPPM: d.GetLowWatermarkPpm(), leaseMax: d.GetLeaseMax(),
 			open: d.GetOutage().GetMode() == "open", after: micros(d.GetOutage().GetAfterUs()),
 			openFor: micros(d.GetOutage().GetForUs()), ColdWait: micros(d.GetCold().GetWaitUs()),

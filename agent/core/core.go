@@ -130,6 +130,7 @@ type Waiter struct {
 	key   *Key   // where it waits; nil while no catalogue is known
 	spend *spend // its item in the exact lane, while one is
 	exact bool   // it went to the exact lane
+	again bool   // and will not be parked a second time
 	over  bool
 }
 
@@ -225,8 +226,15 @@ func (c *Core) GiveUp(now Instant, w *Waiter) (Outcome, bool) {
 		c.early = slices.DeleteFunc(c.early, func(o *Waiter) bool { return o == w })
 		return Outcome{Unavailable: true}, true
 	}
-	w.key.waiters = slices.DeleteFunc(w.key.waiters, func(o *Waiter) bool { return o == w })
+	w.key.leave(w)
 	return c.without(now, w.key, w), true
+}
+
+// leave takes a caller out of the key's lines.
+func (k *Key) leave(w *Waiter) {
+	is := func(o *Waiter) bool { return o == w }
+	k.waiters = slices.DeleteFunc(k.waiters, is)
+	k.parked = slices.DeleteFunc(k.parked, is)
 }
 
 // Abandon withdraws a caller whom no answer interests any more.
@@ -240,7 +248,7 @@ func (c *Core) Abandon(w *Waiter) {
 	}
 	c.early = slices.DeleteFunc(c.early, func(o *Waiter) bool { return o == w })
 	if w.key != nil {
-		w.key.waiters = slices.DeleteFunc(w.key.waiters, func(o *Waiter) bool { return o == w })
+		w.key.leave(w)
 	}
 }
 
@@ -258,7 +266,7 @@ func (c *Core) without(now Instant, k *Key, w *Waiter) Outcome {
 	t := k.answer(now, k.left(now))
 	if c.Failing() || c.stopping {
 		out := now - c.contact
-		if w.Cost > 0 && !c.stopping && c.contacted && k.dim.open && out >= k.dim.after && out < k.dim.after+k.dim.openFor {
+		if w.Cost > 0 && !c.stopping && c.contacted && k.dim.Load().open && out >= k.dim.Load().after && out < k.dim.Load().after+k.dim.Load().openFor {
 			c.addUnleased(now, k, w.Cost)
 			t.Allowed, t.Reason = true, quota.OpenMode
 			return Outcome{Taken: t}
@@ -269,7 +277,7 @@ func (c *Core) without(now Instant, k *Key, w *Waiter) Outcome {
 	if w.exact || w.Cost == 0 {
 		return Outcome{Taken: t, Unavailable: true}
 	}
-	if k.debtUsed+w.Cost <= k.dim.debt && w.Cost <= k.dim.debt {
+	if k.debtUsed+w.Cost <= k.dim.Load().debt && w.Cost <= k.dim.Load().debt {
 		k.debtUsed += w.Cost
 		c.addUnleased(now, k, w.Cost)
 		t.Allowed, t.Reason = true, quota.Cold
@@ -281,7 +289,7 @@ func (c *Core) without(now Instant, k *Key, w *Waiter) Outcome {
 
 // exactLane reports that a cost is to be spent one by one, not from a lease.
 func (c *Core) exactLane(now Instant, k *Key, cost int64) bool {
-	if k.dim.Class == quota.Exact || now < k.exactUntil {
+	if k.dim.Load().Class == quota.Exact || now < k.exactUntil {
 		return true
 	}
 	v := k.view.Load()
@@ -289,7 +297,8 @@ func (c *Core) exactLane(now Instant, k *Key, cost int64) bool {
 }
 
 func (c *Core) newKey(now Instant, id quota.Key, dim *Dimension) *Key {
-	k := &Key{ID: id, dim: dim}
+	k := &Key{ID: id}
+	k.dim.Store(dim)
 	c.syncAt = min(c.syncAt, now+c.Jitter(max(dim.TTL/2, minHeartbeat)))
 	c.Table.put(k)
 	c.keys[k] = true

@@ -483,3 +483,30 @@ func TestUnknownDimensionMakesNoState(t *testing.T) {
 		t.Fatal("state was made")
 	}
 }
+
+func TestASpendGetsBackWhatThisAgentHolds(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	d.limit, d.cap = 10, 1
+	d.warm(exports, 1) // one unit used, one in hand, eight free
+	var got *Outcome
+	d.core.Want(d.now, &Waiter{Key: exports, Cost: 9, Done: func(o Outcome) { got = &o }})
+	for range 10 {
+		if req := d.core.BuildSpend(d.now, time.Second); req != nil {
+			reply := &pb.SpendReply{LedgerNowUs: d.ledgerNow().UnixMicro()}
+			for _, it := range req.GetItems() {
+				settled, out := d.used()
+				dec := &pb.Decision{GrantId: it.GetSpendId(), Generation: d.generation, Reason: string(quota.LeasedOut)}
+				if settled+out+it.GetCost() <= d.limit {
+					dec.Amount, dec.Reason = it.GetCost(), ""
+				}
+				reply.Decisions = append(reply.Decisions, dec)
+			}
+			d.core.SpendDone(d.now, d.now, reply)
+		}
+		d.sync()
+	}
+	if got == nil || !got.Allowed {
+		t.Fatalf("9 of 9 units are this tenant's to use: %+v", got)
+	}
+}

@@ -9,10 +9,10 @@ import (
 // Key is one quota as the agent holds it. Take runs on any goroutine; everything else
 // belongs to the core and is called by its owner only.
 type Key struct {
-	ID  quota.Key
-	dim *Dimension // of the catalogue that was current when the key was made or refreshed
+	ID quota.Key
 
-	leases atomic.Pointer[[]*Lease] // soonest deadline first
+	dim    atomic.Pointer[Dimension] // of the catalogue in force; what Take reads of it is defaults
+	leases atomic.Pointer[[]*Lease]  // soonest deadline first
 	denial atomic.Pointer[Denial]
 	view   atomic.Pointer[view]
 	// lowSent is set by the taker that finds the newest lease low, and cleared when the core
@@ -23,6 +23,7 @@ type Key struct {
 	closing  []*Lease
 	unleased []*unleased
 	waiters  []*Waiter
+	parked   []*Waiter // for whom this agent's own leases are on their way back (see parkSpend)
 
 	refresh    bool // the next Sync names the key, to learn its state
 	exactUntil Instant
@@ -99,7 +100,7 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 
 // answer fills in what is known of the key beside the verdict.
 func (k *Key) answer(now Instant, inHand int64) Taken {
-	t := Taken{Remaining: max(0, inHand)}
+	t := Taken{Remaining: max(0, inHand), Limit: k.dim.Load().Limit, Version: k.dim.Load().version}
 	if v := k.view.Load(); v != nil {
 		t.Limit, t.Version = v.limit, v.policyVersion
 		if v.windowEnd > now {
@@ -148,7 +149,7 @@ func (k *Key) total() int64 {
 
 // idle reports that the key holds nothing and owes nothing.
 func (k *Key) idle() bool {
-	return len(k.held()) == 0 && len(k.closing) == 0 && len(k.waiters) == 0 && k.ask == nil && !k.owesUnleased()
+	return len(k.held()) == 0 && len(k.closing) == 0 && len(k.waiters) == 0 && len(k.parked) == 0 && k.ask == nil && !k.owesUnleased()
 }
 
 func (k *Key) owesUnleased() bool {

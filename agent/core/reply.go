@@ -65,14 +65,14 @@ func (c *Core) install(now Instant, k *Key, a *ask, d *pb.Decision) {
 		k.closing = append(k.closing, l)
 		c.dirty[k] = true
 		k.nextAsk = now + c.Jitter(2*c.rtt)
-		if micros(d.GetTtlUs()) < k.dim.TTL {
+		if micros(d.GetTtlUs()) < k.dim.Load().TTL {
 			// The window's end cut it short: no longer life is to be had before the next.
 			k.nextAsk = now + max(0, l.deadline-now)
 		}
 		return
 	}
 	bridge := min(k.demand.over(2*c.rtt), l.amount/2)
-	l.low = max(int64(float64(l.amount)*float64(k.dim.lowPPM)/1e6), bridge)
+	l.low = max(int64(float64(l.amount)*float64(k.dim.Load().lowPPM)/1e6), bridge)
 	l.low = min(l.low, l.amount-1)
 	leases := append(slices.Clone(k.held()), l)
 	slices.SortStableFunc(leases, func(x, y *Lease) int { return int(min(max(x.deadline-y.deadline, -1), 1)) })
@@ -86,9 +86,9 @@ func (c *Core) install(now Instant, k *Key, a *ask, d *pb.Decision) {
 // quota, forbids a lease (3.5). A key that holds units keeps spending those.
 func (c *Core) toExactLane(now Instant, k *Key) {
 	if k.left(now) == 0 {
-		k.exactUntil = now + c.Jitter(k.dim.TTL)
+		k.exactUntil = now + c.Jitter(k.dim.Load().TTL)
 	} else {
-		k.nextAsk = now + c.Jitter(k.dim.TTL/8)
+		k.nextAsk = now + c.Jitter(k.dim.Load().TTL/8)
 	}
 	waiters := k.waiters
 	k.waiters = nil
@@ -108,12 +108,12 @@ func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, genera
 	switch {
 	case reason == quota.LeasedOut:
 		// The units may be back at any moment: ask again soon.
-		d.until = now + c.Jitter(min(max(k.dim.TTL/8, 20*time.Millisecond), time.Second))
+		d.until = now + c.Jitter(min(max(k.dim.Load().TTL/8, 20*time.Millisecond), time.Second))
 		d.retryAt = d.until
 	case v != nil && v.windowEnd > 0:
 		d.until, d.retryAt = v.windowEnd, v.windowEnd
 	default:
-		d.until = now + k.dim.TTL
+		d.until = now + k.dim.Load().TTL
 	}
 	if reason == quota.TooLarge {
 		d.retryAt = 0
@@ -205,7 +205,7 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 	c.dims, c.version = dims, wire.GetPolicyVersion()
 	for k := range c.keys {
 		if dim, ok := dims[k.ID.Dimension]; ok {
-			k.dim = dim
+			k.dim.Store(dim)
 			continue
 		}
 		for _, l := range k.held() {

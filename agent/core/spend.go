@@ -108,6 +108,8 @@ func (c *Core) spent(now Instant, s *spend, d *pb.Decision) {
 	case d.GetAmount() > 0:
 		t.Allowed = true
 		c.finish(w, Outcome{Taken: t})
+	case reason == quota.LeasedOut && !w.again && len(k.held()) > 0:
+		c.parkSpend(k, w)
 	case reason == quota.Exhausted || reason == quota.LeasedOut || reason == quota.TooLarge:
 		c.deny(now, k, s.cost, reason, d.GetGeneration())
 		t.Denied, t.Reason = true, reason
@@ -121,5 +123,27 @@ func (c *Core) spent(now Instant, s *spend, d *pb.Decision) {
 		c.finish(w, Outcome{Taken: t})
 	default:
 		c.finish(w, Outcome{Taken: t, Unavailable: true})
+	}
+}
+
+// parkSpend answers "the units are out in leases" when some of them are in this very agent's
+// hands: they go back first, then the caller's spend is tried once more.
+func (c *Core) parkSpend(k *Key, w *Waiter) {
+	w.again = true
+	k.parked = append(k.parked, w)
+	for _, l := range k.held() {
+		c.end(k, l)
+	}
+}
+
+// unpark sends parked callers on once the ledger has the leases back.
+func (c *Core) unpark(now Instant, k *Key) {
+	if len(k.parked) == 0 || len(k.closing) > 0 {
+		return
+	}
+	parked := k.parked
+	k.parked = nil
+	for _, w := range parked {
+		c.queueSpend(now, w)
 	}
 }

@@ -88,7 +88,7 @@ func (c *Core) hello() *pb.Hello {
 func (c *Core) heartbeat(now Instant) {
 	every := maxHeartbeat
 	for k := range c.keys {
-		every = min(every, k.dim.TTL/2)
+		every = min(every, k.dim.Load().TTL/2)
 		if k.denial.Load() != nil {
 			k.refresh = true
 			c.dirty[k] = true
@@ -145,7 +145,7 @@ func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 
 // step is the most that a report of unleased use may grow by at once (3.13).
 func (k *Key) step() int64 {
-	limit := k.dim.Limit
+	limit := k.dim.Load().Limit
 	if v := k.view.Load(); v != nil {
 		limit = v.limit
 	}
@@ -211,6 +211,7 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 	for k := range s.keys {
 		if c.keys[k] {
 			c.settleDirty(k)
+			c.unpark(now, k)
 			c.tend(now, k)
 		}
 	}

@@ -79,7 +79,7 @@ func (c *Core) serve(now Instant, k *Key) {
 
 // usedLately reports that the key is in use, so that running out would be felt.
 func (k *Key) usedLately(now Instant) bool {
-	return len(k.waiters) > 0 || now-k.lastUse < k.dim.TTL
+	return len(k.waiters) > 0 || now-k.lastUse < k.dim.Load().TTL
 }
 
 // noteUse keeps lastUse current from the counters, since takers leave no other trace.
@@ -92,7 +92,7 @@ func (k *Key) noteUse(now Instant) {
 // lead is how long before its deadline a lease in use is replaced: time for two round trips,
 // at most a quarter of its life.
 func (c *Core) lead(k *Key) time.Duration {
-	return min(max(2*c.rtt, 20*time.Millisecond), k.dim.TTL/4)
+	return min(max(2*c.rtt, 20*time.Millisecond), k.dim.Load().TTL/4)
 }
 
 // renew hands back most of a lease that nears its end, so that the ask for its successor is
@@ -110,7 +110,7 @@ func (c *Core) renew(now Instant, k *Key) {
 		return
 	}
 	newest.renewed = true
-	k.demand.sample(now, k.total(), k.dim.TTL)
+	k.demand.sample(now, k.total(), k.dim.Load().TTL)
 	keep := k.demand.over(2*c.rtt) + 1
 	for _, l := range held {
 		l.giveBack(keep)
@@ -121,7 +121,7 @@ func (c *Core) renew(now Instant, k *Key) {
 // considerAsk starts an ask if the key needs units and none is on its way.
 func (c *Core) considerAsk(now Instant, k *Key) {
 	if k.ask != nil {
-		if now-k.ask.firstSent < k.dim.TTL/2 || !k.ask.sent {
+		if now-k.ask.firstSent < k.dim.Load().TTL/2 || !k.ask.sent {
 			return
 		}
 		c.withdraw(k) // too old to bring a lease worth having: replaced in the same Sync
@@ -133,10 +133,10 @@ func (c *Core) considerAsk(now Instant, k *Key) {
 		}
 		return
 	}
-	if now < k.nextAsk || k.denial.Load().covers(now, need) || k.dim.Class == quota.Exact || now < k.exactUntil {
+	if now < k.nextAsk || k.denial.Load().covers(now, need) || k.dim.Load().Class == quota.Exact || now < k.exactUntil {
 		return
 	}
-	k.demand.sample(now, k.total(), k.dim.TTL)
+	k.demand.sample(now, k.total(), k.dim.Load().TTL)
 	k.ask = &ask{id: c.newID(now), need: need, want: c.want(now, k, need)}
 	c.dirty[k] = true
 }
@@ -174,11 +174,11 @@ func (c *Core) want(now Instant, k *Key, need int64) int64 {
 	}
 	amount := waiting
 	if k.demand.known {
-		amount += max(k.demand.over(k.dim.TTL/2)-k.left(now), 0)
+		amount += max(k.demand.over(k.dim.Load().TTL/2)-k.left(now), 0)
 	}
 	amount = max(amount, leastLease*min(need, 1<<50))
-	if k.dim.leaseMax > 0 {
-		amount = min(amount, k.dim.leaseMax)
+	if k.dim.Load().leaseMax > 0 {
+		amount = min(amount, k.dim.Load().leaseMax)
 	}
 	return max(amount, need)
 }
@@ -198,12 +198,12 @@ func (c *Core) withdraw(k *Key) {
 // forgettable reports that a key holds nothing, owes nothing and was not used for a ttl. A key
 // that used its one debt is kept: forgotten, it would get another.
 func (c *Core) forgettable(now Instant, k *Key) bool {
-	return k.idle() && !k.refresh && k.debtUsed == 0 && now-k.lastUse >= k.dim.TTL && !k.denial.Load().covers(now, 1)
+	return k.idle() && !k.refresh && k.debtUsed == 0 && now-k.lastUse >= k.dim.Load().TTL && !k.denial.Load().covers(now, 1)
 }
 
 // schedule sets when the key must be looked at again.
 func (c *Core) schedule(now Instant, k *Key) {
-	at := now + k.dim.TTL
+	at := now + k.dim.Load().TTL
 	sooner := func(t Instant) {
 		if t > now && t < at {
 			at = t
@@ -216,13 +216,13 @@ func (c *Core) schedule(now Instant, k *Key) {
 		}
 	}
 	if k.ask != nil && k.ask.sent {
-		sooner(k.ask.firstSent + k.dim.TTL/2)
+		sooner(k.ask.firstSent + k.dim.Load().TTL/2)
 	}
 	if d := k.denial.Load(); d != nil {
 		sooner(d.until)
 	}
 	sooner(k.nextAsk)
-	sooner(k.lastUse + k.dim.TTL)
+	sooner(k.lastUse + k.dim.Load().TTL)
 	c.wakes.set(k, at)
 }
 
@@ -241,10 +241,10 @@ func (c *Core) Stop(now Instant) {
 		}
 	}
 	for k := range c.keys {
-		for _, w := range k.waiters {
+		for _, w := range slices.Concat(k.waiters, k.parked) {
 			c.finish(w, Outcome{Unavailable: true})
 		}
-		k.waiters = nil
+		k.waiters, k.parked = nil, nil
 		c.tend(now, k)
 	}
 }
@@ -264,7 +264,7 @@ func (c *Core) Owes() bool {
 
 // addUnleased counts use without a lease, in the window that the ledger's time is in.
 func (c *Core) addUnleased(now Instant, k *Key, cost int64) {
-	w := k.dim.Calendar.WindowAt(c.LedgerTime(now))
+	w := k.dim.Load().Calendar.WindowAt(c.LedgerTime(now))
 	id := windowID{start: w.Start.UnixMicro(), end: w.End.UnixMicro()}
 	c.addUnleasedIn(now, k, id, cost)
 }

@@ -62,16 +62,16 @@ func (v boundView) lines() []string {
 	if v.Tenant != "" {
 		whose += " of " + printable(v.Tenant)
 	}
-	agents, b := int64(v.Agents), v.message
+	agents, b := count(int(v.Agents), "agent"), v.message
 	lines := []string{
 		whose + ": " + v.Bound,
 		fmt.Sprintf("  class %s, limit %s, budget %s, ttl %s", v.Class, grouped(v.Limit), grouped(v.Budget), lasting(b.GetTtlUs())),
 	}
 	switch {
 	case v.LeaseCapUnlimited:
-		lines = append(lines, fmt.Sprintf("  %s agents hold what they need, without a limit", grouped(&agents)))
+		lines = append(lines, fmt.Sprintf("  %s, each with what it needs, without a limit", agents))
 	case *v.LeaseCap > 0:
-		lines = append(lines, fmt.Sprintf("  %s agents x %s unspent = %s units at risk", grouped(&agents), grouped(v.LeaseCap), grouped(v.AtRisk)))
+		lines = append(lines, fmt.Sprintf("  %s x %s unspent = %s units at risk", agents, grouped(v.LeaseCap), grouped(v.AtRisk)))
 	}
 	if v.FetchesPerSecond > 0 {
 		lines = append(lines, fmt.Sprintf("  a lease lasts %s at peak, %s fetches/s in all", lasting(b.GetLeaseLastsUs()), thousandths(b.GetFetchesPerSecondMilli())))

@@ -47,11 +47,12 @@ func ask[Request, Reply any](ctx context.Context, sh *shell, doing string, m met
 // is an outage.
 func (sh *shell) answered(ctx context.Context, doing string, err error) error {
 	s := status.Convert(err)
+	said := strings.TrimPrefix(s.Message(), doing+": ") // the other side may name the act as well
 	gap := " "
-	if strings.Contains(s.Message(), "\n") {
+	if strings.Contains(said, "\n") {
 		gap = "\n" // the faults of policy files, each on a line of its own
 	}
-	err = fmt.Errorf("%s:%s%s", doing, gap, s.Message())
+	err = fmt.Errorf("%s:%s%s", doing, gap, said)
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", doing, ctx.Err())

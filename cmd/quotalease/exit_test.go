@@ -148,12 +148,12 @@ func TestWhatIsNotThere(t *testing.T) {
 	f := idle()
 	f.faults = map[string]error{
 		"ExplainPolicy": status.Error(codes.NotFound, `dimension "exports" is not defined; near: report_export`),
-		"GetPolicy":     status.Error(codes.NotFound, "no such policy version"),
+		"GetPolicy":     status.Error(codes.NotFound, "read policy: no such policy version"),
 	}
 	c := f.serve(t)
 	for line, says := range map[string]string{
 		"policy explain acme exports": "near: report_export",
-		"policy get 9":                "read policy: no such policy version",
+		"policy get 9":                "quotalease: read policy: no such policy version",
 		"policy list":                 "read policy: no such policy version",
 		"tenant show nobody":          `"nobody" is not listed by the policy`,
 		"lease show " + someID:        "the ledger has no grant " + someID,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +19,19 @@ import (
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
-func TestMain(m *testing.M) { ledgertest.Main(m) }
+// asProgram in the environment makes this test binary the program itself: dev and demo start
+// their processes from the binary that they run in.
+const asProgram = "QUOTALEASE_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	if err := os.Setenv(asProgram, "1"); err != nil {
+		panic(err)
+	}
+	ledgertest.Main(m)
+}
 
 // today is the time of day of these tests.
 var today = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)

@@ -33,14 +33,15 @@ func madeOnFirstUse(r *room) {
 
 func readBack(r *room) {
 	g := r.lease(r.id(), 20)
+	listed := r.state(r.account)
 	var now time.Time
 	r.must(r.update(ledger.Scope{Grants: []ledger.ID{g.ID, g.ID, r.id()}}, func(b *ledger.Book) error {
 		now = b.Now()
 		if got, ok := b.Grant(g.ID); !ok || got != g {
 			r.Errorf("the grant is %+v (%v), want %+v", got, ok, g)
 		}
-		if got, ok := b.Account(r.account); !ok || got != r.state(r.account) {
-			r.Errorf("the book's account is %+v, the list's %+v", got, r.state(r.account))
+		if got, ok := b.Account(r.account); !ok || got != listed {
+			r.Errorf("the book's account is %+v, the list's %+v", got, listed)
 		}
 		if b.PolicyVersion() != 1 || b.ClockSuspect() {
 			r.Errorf("policy version %d, clock suspect %v", b.PolicyVersion(), b.ClockSuspect())
@@ -100,7 +101,7 @@ func everyFieldComesBack(r *room) {
 		return err
 	})
 	write(ledger.Scope{Grants: []ledger.ID{held.ID}}, func(b *ledger.Book) error {
-		_, err := b.Report(ledger.Report{ID: held.ID, Account: r.account, Agent: agent, Taken: 120, Refunded: 3, Returned: 5})
+		_, err := b.Report(ledger.Report{ID: held.ID, Account: r.account, Agent: agent, Taken: 60, Refunded: 3, Returned: 5})
 		return err
 	})
 	write(ledger.Scope{}, func(b *ledger.Book) error {
@@ -112,13 +113,21 @@ func everyFieldComesBack(r *room) {
 	r.terms.Limit = quota.LimitOf(5_000)
 	live := r.newAsk(agent, 11)
 	r.terms.TTL = time.Minute
+	denied := func(b *ledger.Book) error {
+		_, err := b.Spend(r.newSpend(agent, 4_999), r.terms) // somebody waits
+		return err
+	}
 	write(ledger.Scope{}, func(b *ledger.Book) error {
 		if _, err := b.Ask(live, r.terms, whole); err != nil {
 			return err
 		}
-		_, err := b.Spend(r.newSpend(agent, 4_999), r.terms) // denied: somebody waits
+		return denied(b)
+	})
+	write(ledger.Scope{Grants: []ledger.ID{live.ID}}, func(b *ledger.Book) error {
+		_, err := b.Report(ledger.Report{ID: live.ID, Account: r.account, Agent: agent, Taken: 4})
 		return err
 	})
+	write(ledger.Scope{}, denied)
 	r.everyFieldWasSet()
 	r.verify()
 }

@@ -73,14 +73,11 @@ func batches(r *room) {
 	}
 	_, err := r.tryAsk(asks...)
 	r.must(err)
+	last := r.grant(asks[0].ID).ClosesAt
 	r.until("all leases due", func() bool {
-		var ready bool
-		r.must(r.update(ledger.Scope{}, func(b *ledger.Book) error {
-			last, err := r.Store.Grants(r.Context(), ledger.GrantQuery{ID: asks[0].ID})
-			ready = err == nil && b.Now().After(last[0].ClosesAt)
-			return err
-		}))
-		return ready
+		var now time.Time
+		r.must(r.update(ledger.Scope{}, func(b *ledger.Book) error { now = b.Now(); return nil }))
+		return now.After(last)
 	})
 	r.expire()
 	r.want(units{O: more, H: ledger.DueBatch})
@@ -135,14 +132,14 @@ func prune(r *room) {
 	r.lease(agent, 20)
 	r.lease(r.id(), 480)
 	r.wantReason(r.ask(r.newAsk(agent, 1)), quota.ExactLane)
-	g := r.grant(r.newest())
 	r.must(r.Store.Update(r.Context(), ledger.Scope{Agents: []ledger.ID{agent}}, func(b *ledger.Book) error {
 		b.Admit(ledger.Hello{Incarnation: agent, Name: "x", Region: "eu"}, r.id())
 		return nil
 	}))
-	r.must(r.update(ledger.Scope{Live: true, Agents: []ledger.ID{agent}, Grants: []ledger.ID{g.ID}}, func(b *ledger.Book) error {
-		for _, held := range r.live() {
-			if _, err := b.Revoke(held, "test"); err != nil {
+	leases := r.live()
+	r.must(r.update(ledger.Scope{Grants: leases}, func(b *ledger.Book) error {
+		for _, id := range leases {
+			if _, err := b.Revoke(id, "test"); err != nil {
 				return err
 			}
 		}
@@ -177,14 +174,6 @@ func prune(r *room) {
 		r.Errorf("%d events, %d incarnations and %d agents left, want none", len(events), len(incs), agents)
 	}
 	r.want(units{O: 500})
-}
-
-// newest is the id of the newest record.
-func (r *room) newest() ledger.ID {
-	r.Helper()
-	list, err := r.Store.Grants(r.Context(), ledger.GrantQuery{Limit: 1})
-	r.must(err)
-	return list[0].ID
 }
 
 // live are the ids of all live leases.

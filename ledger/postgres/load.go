@@ -13,8 +13,9 @@ import (
 
 // loadGrantsSQL reads what the scope names, oldest decision first: that is the order in which
 // the rules move held units. The ids are gathered first and looked up by the primary key, so
-// that a grant wanted for two reasons comes once and the plan does not depend on how many
-// there are. $2 are the locked accounts, $3 their clocks, $4 those that are bounded.
+// that a grant wanted for two reasons comes once. $2 are the locked accounts, $3 their clocks,
+// $4 those that are bounded. The agents' own leases are looked up pair by pair or, if that is
+// too many pairs ($11), picked from all live leases of the accounts.
 const loadGrantsSQL = `-- name: load_grants
 SELECT a.tenant, a.dimension, a.window_start, a.window_end,
        g.id, g.kind, g.state, g.class, g.agent, g.region, g.asked, g.need, g.amount, g.reason,
@@ -30,7 +31,7 @@ WHERE g.id = ANY (ARRAY(
     CROSS JOIN LATERAL (
         SELECT d.id FROM lease_grant d
         WHERE d.account_id = w.account_id AND d.state = 1 AND d.closes_at <= w.clock
-        ORDER BY d.closes_at LIMIT $8::integer) AS due
+        ORDER BY d.closes_at, d.id LIMIT $8::integer) AS due
     UNION
     SELECT held.id
     FROM unnest($4::bigint[]) AS w (account_id)
@@ -41,12 +42,20 @@ WHERE g.id = ANY (ARRAY(
     UNION
     SELECT own.id
     FROM unnest($2::bigint[]) AS w (account_id)
-    JOIN lease_grant own ON own.account_id = w.account_id AND own.state = 1 AND own.agent = ANY ($5::uuid[])
+    CROSS JOIN unnest($5::uuid[]) AS one (agent)
+    CROSS JOIN LATERAL (
+        SELECT o.id FROM lease_grant o
+        WHERE o.account_id = w.account_id AND o.state = 1 AND o.agent = one.agent OFFSET 0) AS own
+    WHERE NOT $11::boolean
     UNION
     SELECT live.id
     FROM unnest($2::bigint[]) AS w (account_id)
-    JOIN lease_grant live ON live.account_id = w.account_id AND live.state = 1
-    WHERE $6::boolean
+    CROSS JOIN LATERAL (
+        SELECT l.id FROM lease_grant l
+        WHERE l.account_id = w.account_id AND l.state = 1
+          AND ($6::boolean OR l.agent IN (SELECT asked.agent FROM unnest($5::uuid[]) AS asked (agent)))
+        OFFSET 0) AS live
+    WHERE $6::boolean OR $11::boolean
     UNION
     SELECT old.id
     FROM unnest($2::bigint[]) AS w (account_id)
@@ -58,13 +67,16 @@ WHERE g.id = ANY (ARRAY(
     WHERE $7::timestamptz IS NOT NULL))
 ORDER BY g.issued_at, g.id`
 
+// maxPairs is where reading all live leases of some accounts becomes cheaper than looking up
+// each pair of account and agent.
+const maxPairs = 4096
+
 // loadParticipantsSQL reads the agents that count now or soon. Older rows wait for Prune.
 const loadParticipantsSQL = `-- name: load_participants
 SELECT p.tenant, p.dimension, p.agent, p.last_seen
 FROM unnest($1::text[], $2::text[]) AS k (tenant, dimension)
 JOIN participant p ON p.tenant = k.tenant AND p.dimension = k.dimension
-WHERE p.last_seen > $3::timestamptz
-ORDER BY p.tenant, p.dimension, p.agent`
+WHERE p.last_seen > $3::timestamptz`
 
 // seenWithin is how far back participants are loaded, if no lease of the accounts lives longer.
 const seenWithin = time.Hour
@@ -106,6 +118,7 @@ func (tx *transaction) grantArgs() []any {
 		uuidsOf(tx.target.grants), column(locked, row), column(locked, clock), column(bounded, row),
 		uuidsOf(tx.target.agents), tx.target.live, timeOrNull(tx.target.foldOld),
 		int32(ledger.DueBatch), int32(ledger.HeldBatch), int32(ledger.FoldBatch),
+		len(locked)*len(tx.target.agents) > maxPairs,
 	}
 }
 

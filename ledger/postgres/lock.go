@@ -39,40 +39,44 @@ BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
 
 // settingsSQL is SET LOCAL with arguments: nothing outlives the transaction, so that a pooler
 // may hand the session on. A client that vanishes without closing its connection loses its
-// locks after the idle limit. Plans are made once and never read a whole table: batches
-// differ in size by a factor of a thousand, and planning each costs more than running most.
-// Compiling them (jit) costs more than both.
+// locks after the idle limit.
+//
+// The rest makes one plan for every batch: loops over arrays with an index lookup inside.
+// Planning each batch costs more than running it, and a plan that was made while a table was
+// small would otherwise be kept while it grows. Compiling plans (jit) costs more than both.
 const settingsSQL = `-- name: settings
 SELECT set_config('lock_timeout', $1::text, true),
        set_config('statement_timeout', $2::text, true),
        set_config('idle_in_transaction_session_timeout', $2::text, true),
        set_config('plan_cache_mode', 'force_generic_plan', true),
        set_config('enable_seqscan', 'off', true),
+       set_config('enable_hashjoin', 'off', true),
+       set_config('enable_mergejoin', 'off', true),
        set_config('jit', 'off', true)`
 
 // makeAccountsSQL inserts only what is missing: a conflict that could have been seen would
-// burn an id and lock an index entry each time.
+// burn an id each time. The arrays come in the order of the locks, and place keeps it.
 const makeAccountsSQL = `-- name: make_accounts
 INSERT INTO account (tenant, dimension, window_start, window_end)
 SELECT w.tenant, w.dimension, w.window_start, w.window_end
 FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[])
-     AS w (tenant, dimension, window_start, window_end)
+     WITH ORDINALITY AS w (tenant, dimension, window_start, window_end, place)
 WHERE NOT EXISTS (
     SELECT 1 FROM account a
     WHERE a.tenant = w.tenant AND a.dimension = w.dimension
       AND a.window_start = w.window_start AND a.window_end = w.window_end)
-ORDER BY w.tenant COLLATE "C", w.dimension COLLATE "C", w.window_start, w.window_end
+ORDER BY w.place
 ON CONFLICT (tenant, dimension, window_start, window_end) DO NOTHING`
 
 const lockIncarnationsSQL = `-- name: lock_incarnations
-SELECT id, name, region, started_at, last_seen, policy_version, echoed, tokens
-FROM incarnation
-WHERE id = ANY ($1::uuid[])
-ORDER BY id
-FOR UPDATE`
+SELECT i.id, i.name, i.region, i.started_at, i.last_seen, i.policy_version, i.echoed, i.tokens
+FROM unnest($1::uuid[]) WITH ORDINALITY AS w (id, place)
+JOIN incarnation i ON i.id = w.id
+ORDER BY w.place
+FOR UPDATE OF i`
 
 // lockAccountsSQL takes the locks under which all else happens. Rows are locked above the
-// sort, so in its order; the columns sorted by never change.
+// sort, so in its order.
 const lockAccountsSQL = `-- name: lock_accounts
 SELECT a.id, a.tenant, a.dimension, a.window_start, a.window_end,
        a.policy_version, a.kind, a.class, a.unit_limit, a.budget, a.ttl, a.grace,
@@ -80,10 +84,10 @@ SELECT a.id, a.tenant, a.dimension, a.window_start, a.window_end,
        a.expired, a.revoked, a.returned,
        a.generation, a.committed, a.largest_limit, a.overshoot, a.clock, a.waiting
 FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[])
-     AS w (tenant, dimension, window_start, window_end)
+     WITH ORDINALITY AS w (tenant, dimension, window_start, window_end, place)
 JOIN account a ON a.tenant = w.tenant AND a.dimension = w.dimension
               AND a.window_start = w.window_start AND a.window_end = w.window_end
-ORDER BY a.tenant, a.dimension, a.window_start, a.window_end
+ORDER BY w.place
 FOR UPDATE OF a`
 
 // readClockSQL is a statement of its own: inside the one that waits for the locks, the clock

@@ -46,7 +46,7 @@ FROM (
     SELECT d.account_id, min(d.closes_at) AS closes_at
     FROM (
         SELECT account_id, closes_at FROM lease_grant
-        WHERE state = 1 AND closes_at <= clock_timestamp()
+        WHERE state = 1 AND amount > 0 AND closes_at <= clock_timestamp()
         ORDER BY closes_at LIMIT $1::integer * 64) AS d
     GROUP BY d.account_id) AS soonest
 JOIN account a ON a.id = soonest.account_id
@@ -85,7 +85,7 @@ WHERE ($1::text IS NULL OR a.tenant = $1::text)
   AND ($2::text IS NULL OR a.dimension = $2::text)
   AND ($3::timestamptz IS NULL OR (a.window_start <= $3::timestamptz AND a.window_end > $3::timestamptz))
   AND ($4::bigint IS NULL OR a.policy_version < $4::bigint)
-  AND ($5::timestamptz IS NULL OR a.window_end <= $5::timestamptz)
+  AND ($5::timestamptz IS NULL OR (a.window_end <= $5::timestamptz AND a.window_end < 'infinity'))
   AND ($6::text IS NULL OR (a.tenant, a.dimension, a.window_start, a.window_end)
                          > ($6::text, $7::text, $8::timestamptz, $9::timestamptz))
 ORDER BY a.tenant, a.dimension, a.window_start, a.window_end

@@ -1,7 +1,10 @@
-// Package pglog keeps the policy's versions in Postgres, beside the ledger that reads the
-// version in force in every grant transaction.
+// Package pglog keeps the log of policy versions in Postgres, beside the ledger whose
+// transactions read the head version from it.
 //
-//   - Versions are numbered without gaps, and of two writers who saw the same head one is
-//     refused and changes nothing. (TestAppendIsOneAtATime)
-//   - What was stored is read back as it was. (TestRecordsAreReadBack)
+// Promises, and the tests that guard them:
+//
+//   - Versions are consecutive from 1, and of two writers one gets policy.ErrConflict.
+//     (TestAppendIsOrdered, TestConcurrentAppend)
+//   - What was stored comes back, in every mode of a pooled connection.
+//     (TestRecordComesBack)
 package pglog

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -12,94 +13,115 @@ import (
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
-// Log is a policy.Log in Postgres. The pool is its caller's to close.
-type Log struct{ pool *pgxpool.Pool }
+// PolicyLog implements policy.Log. The pool is its caller's to close.
+type PolicyLog struct {
+	pool *pgxpool.Pool
+}
 
-var _ policy.Log = (*Log)(nil)
+var _ policy.Log = (*PolicyLog)(nil)
 
-// New returns the log of a migrated database.
-func New(pool *pgxpool.Pool) *Log { return &Log{pool: pool} }
+// New returns the log on a migrated database.
+func New(pool *pgxpool.Pool) *PolicyLog { return &PolicyLog{pool: pool} }
 
-// headSQL is the newest version.
 const headSQL = `-- name: policy_head
 SELECT v.version, v.text, v.sum, v.source, v.who, v.why, v.at
-FROM policy_head h JOIN policy_version v ON v.version = h.version`
+FROM policy_head h
+JOIN policy_version v ON v.version = h.version`
 
 // Head implements policy.Log.
-func (l *Log) Head(ctx context.Context) (policy.Record, error) {
-	return l.one(ctx, policy.ErrNoPolicy, headSQL)
-}
-
-const versionSQL = `-- name: policy_version
-SELECT version, text, sum, source, who, why, at FROM policy_version WHERE version = $1::bigint`
-
-// Get implements policy.Log.
-func (l *Log) Get(ctx context.Context, version int64) (policy.Record, error) {
-	return l.one(ctx, policy.ErrNoVersion, versionSQL, version)
-}
-
-func (l *Log) one(ctx context.Context, none error, sql string, args ...any) (policy.Record, error) {
-	rows, err := l.pool.Query(ctx, sql, args...)
-	if err != nil {
-		return policy.Record{}, fmt.Errorf("read policy: %w", err)
-	}
-	r, err := pgx.CollectExactlyOneRow(rows, scan)
+func (l *PolicyLog) Head(ctx context.Context) (policy.Record, error) {
+	r, err := scan(l.pool.QueryRow(ctx, headSQL))
 	if errors.Is(err, pgx.ErrNoRows) {
-		return policy.Record{}, none
+		return policy.Record{}, policy.ErrNoPolicy
 	}
 	if err != nil {
-		return policy.Record{}, fmt.Errorf("read policy: %w", err)
+		return policy.Record{}, fmt.Errorf("read the newest policy version: %w", err)
 	}
 	return r, nil
 }
 
-func scan(row pgx.CollectableRow) (r policy.Record, err error) {
-	err = row.Scan(&r.Version, &r.Text, &r.Sum, &r.Source, &r.Who, &r.Why, &r.At)
-	r.At = quota.At(r.At)
-	return r, err
+const getSQL = `-- name: policy_get
+SELECT version, text, sum, source, who, why, at
+FROM policy_version
+WHERE version = $1::bigint`
+
+// Get implements policy.Log.
+func (l *PolicyLog) Get(ctx context.Context, version int64) (policy.Record, error) {
+	r, err := scan(l.pool.QueryRow(ctx, getSQL, version))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return policy.Record{}, policy.ErrNoVersion
+	}
+	if err != nil {
+		return policy.Record{}, fmt.Errorf("read policy version %d: %w", version, err)
+	}
+	return r, nil
 }
 
-// historySQL leaves the text out: a list of many versions would carry them all.
+// historySQL leaves out the texts: they may be large, and a history is read for who and why.
 const historySQL = `-- name: policy_history
-SELECT version, '' AS text, sum, source, who, why, at FROM policy_version ORDER BY version DESC LIMIT $1::bigint`
+SELECT version, '' AS text, sum, source, who, why, at
+FROM policy_version
+ORDER BY version DESC
+LIMIT $1::integer`
 
-// History implements policy.Log.
-func (l *Log) History(ctx context.Context, limit int) ([]policy.Record, error) {
-	rows, err := l.pool.Query(ctx, historySQL, int64(limit))
+// History implements policy.Log. The records come without their Text.
+func (l *PolicyLog) History(ctx context.Context, limit int) ([]policy.Record, error) {
+	rows, err := l.pool.Query(ctx, historySQL, int32(min(max(limit, 0), 1<<30)))
 	if err != nil {
-		return nil, fmt.Errorf("read policy history: %w", err)
+		return nil, fmt.Errorf("read the policy history: %w", err)
 	}
-	records, err := pgx.CollectRows(rows, scan)
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (policy.Record, error) { return scan(row) })
 	if err != nil {
-		return nil, fmt.Errorf("read policy history: %w", err)
+		return nil, fmt.Errorf("read the policy history: %w", err)
 	}
-	return records, nil
+	return all, nil
 }
 
-// advanceSQL moves the head if it is where the writer saw it. The row's lock puts writers in
-// order; a grant transaction reads the row without one and so never waits here.
-const advanceSQL = `-- name: advance_policy_head
-UPDATE policy_head SET version = version + 1 WHERE version = $1::bigint RETURNING version`
+// lockHeadSQL makes writers take turns, so that each sees what the last one made of the head.
+const lockHeadSQL = `-- name: policy_lock_head
+SELECT version FROM policy_head FOR UPDATE`
 
-const appendSQL = `-- name: append_policy
-INSERT INTO policy_version (version, at, sum, source, who, why, text)
+const insertSQL = `-- name: policy_insert
+INSERT INTO policy_version (version, at, text, sum, source, who, why)
 VALUES ($1::bigint, clock_timestamp(), $2::text, $3::text, $4::text, $5::text, $6::text)`
 
+const moveHeadSQL = `-- name: policy_move_head
+UPDATE policy_head SET version = $1::bigint`
+
 // Append implements policy.Log.
-func (l *Log) Append(ctx context.Context, after int64, r policy.Record) (version int64, err error) {
-	err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, advanceSQL, after).Scan(&version)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return policy.ErrConflict
-		}
-		if err != nil {
+func (l *PolicyLog) Append(ctx context.Context, after int64, r policy.Record) (int64, error) {
+	version := after + 1
+	err := pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
+		var head int64
+		if err := tx.QueryRow(ctx, lockHeadSQL).Scan(&head); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, appendSQL, version, r.Sum, string(r.Source), r.Who, r.Why, r.Text)
+		if head != after {
+			return policy.ErrConflict
+		}
+		if _, err := tx.Exec(ctx, insertSQL, version, r.Text, r.Sum, string(r.Source), r.Who, r.Why); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, moveHeadSQL, version)
 		return err
 	})
+	if errors.Is(err, policy.ErrConflict) {
+		return 0, policy.ErrConflict
+	}
 	if err != nil {
-		return 0, fmt.Errorf("append policy: %w", err)
+		return 0, fmt.Errorf("append policy version %d: %w", version, err)
 	}
 	return version, nil
+}
+
+func scan(row pgx.Row) (policy.Record, error) {
+	var (
+		r  policy.Record
+		at time.Time
+	)
+	if err := row.Scan(&r.Version, &r.Text, &r.Sum, (*string)(&r.Source), &r.Who, &r.Why, &at); err != nil {
+		return policy.Record{}, err
+	}
+	r.At = quota.At(at)
+	return r, nil
 }

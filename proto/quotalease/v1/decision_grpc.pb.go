@@ -32,7 +32,8 @@ const (
 //
 // A denial is RESOURCE_EXHAUSTED with the TakeReply, RetryInfo, QuotaFailure and ErrorInfo
 // (its reason in upper case) as details. An outage is UNAVAILABLE, never a denial. A request
-// that makes no sense is INVALID_ARGUMENT with the field as BadRequest detail.
+// that makes no sense is INVALID_ARGUMENT with the field as BadRequest detail. A peek (cost 0)
+// asks a question: its answer is OK, with allowed false where a take would be denied.
 type DecisionServiceClient interface {
 	// Take charges cost to one key, or charges nothing.
 	Take(ctx context.Context, in *TakeRequest, opts ...grpc.CallOption) (*TakeReply, error)
@@ -64,7 +65,8 @@ func (c *decisionServiceClient) Take(ctx context.Context, in *TakeRequest, opts 
 //
 // A denial is RESOURCE_EXHAUSTED with the TakeReply, RetryInfo, QuotaFailure and ErrorInfo
 // (its reason in upper case) as details. An outage is UNAVAILABLE, never a denial. A request
-// that makes no sense is INVALID_ARGUMENT with the field as BadRequest detail.
+// that makes no sense is INVALID_ARGUMENT with the field as BadRequest detail. A peek (cost 0)
+// asks a question: its answer is OK, with allowed false where a take would be denied.
 type DecisionServiceServer interface {
 	// Take charges cost to one key, or charges nothing.
 	Take(context.Context, *TakeRequest) (*TakeReply, error)
