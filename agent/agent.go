@@ -66,9 +66,10 @@ type Agent struct {
 	table  *core.Table
 	seen   *meters
 
-	mu     sync.Mutex // guards core and lost; never held across an Uplink call
+	mu     sync.Mutex // guards what follows; never held across an Uplink call
 	core   *core.Core
-	lost   bool // contact, as last logged
+	unhook context.CancelFunc // ends the Watch stream of the present incarnation
+	lost   bool               // contact, as last logged
 	openAt core.Instant
 
 	syncKick, spendKick, tickKick chan struct{} // one slot each: something may be due
@@ -180,7 +181,12 @@ func (a *Agent) await(ctx context.Context, id quota.Key, cost int64) (Decision, 
 		case o := <-done:
 			return a.outcome(id, o)
 		case <-a.stopped:
-			return Decision{}, ErrStopped
+			select {
+			case o := <-done: // the units are charged: the caller has them
+				return a.outcome(id, o)
+			default:
+				return Decision{}, ErrStopped
+			}
 		case <-timer.C:
 			// The key may have gone to the exact lane meanwhile, which takes a round trip.
 			if more := a.morePatience(w, &patience); more > 0 {
@@ -193,7 +199,12 @@ func (a *Agent) await(ctx context.Context, id quota.Key, cost int64) (Decision, 
 				a.core.Abandon(w)
 				a.mu.Unlock()
 				kick(a.spendKick)
-				return Decision{}, ctx.Err()
+				select {
+				case o := <-done:
+					return a.outcome(id, o)
+				default:
+					return Decision{}, ctx.Err()
+				}
 			}
 		}
 		a.mu.Lock()
@@ -235,7 +246,12 @@ func (a *Agent) outcome(id quota.Key, o core.Outcome) (Decision, error) {
 	case o.Bad != nil:
 		return Decision{}, o.Bad
 	case o.Unavailable:
-		a.seen.denied(id.Dimension, quota.Unavailable)
+		select {
+		case <-a.stopped:
+			return Decision{}, ErrStopped
+		default:
+		}
+		a.seen.denied(a.label(id.Dimension), quota.Unavailable)
 		return Decision{}, &UnavailableError{Key: id, RetryIn: o.RetryIn}
 	case o.Allowed:
 		if o.Reason == quota.OpenMode {
@@ -245,6 +261,16 @@ func (a *Agent) outcome(id quota.Key, o core.Outcome) (Decision, error) {
 		a.seen.denied(id.Dimension, o.Reason)
 	}
 	return decision(o.Taken), nil
+}
+
+// label is a dimension's name in metrics, if policy knows it: callers cannot make series.
+func (a *Agent) label(dimension string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, ok := a.core.Dimension(dimension); ok {
+		return dimension
+	}
+	return "unknown"
 }
 
 // wentOpen counts an allowance without a lease, and logs it at most once a second.

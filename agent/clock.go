@@ -55,9 +55,26 @@ func (c *bootClock) Now() core.Instant {
 	return c.sample()
 }
 
+// sample reads all three clocks at one moment, as nearly as can be: if the goroutine was held
+// up between the readings they are taken again. Of the two readings around the boot clock's
+// the later one is kept, so that what error is left makes time seem earlier by less than
+// sampleSpread, never later by more.
 func (c *bootClock) sample() core.Instant {
-	mono, wall := c.read()
-	s := &clockSample{mono: mono, wall: wall, boot: c.boot()}
+	var s *clockSample
+	for range sampleAttempts {
+		before, _ := c.read()
+		boot := c.boot()
+		mono, wall := c.read()
+		s = &clockSample{mono: mono, wall: wall, boot: boot}
+		if mono-before < sampleSpread {
+			break
+		}
+	}
 	c.last.Store(s)
 	return s.boot
 }
+
+const (
+	sampleAttempts = 4
+	sampleSpread   = 200 * time.Microsecond
+)

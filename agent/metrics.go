@@ -41,8 +41,8 @@ func newMeters(a *Agent) *meters {
 	}
 }
 
-// denied counts a take that was not allowed. Only dimensions that policy defines get this
-// far with a name; the others share one series.
+// denied counts a take that was not allowed. The dimension is one that policy defines, or
+// "unknown" (see Agent.label).
 func (m *meters) denied(dimension string, reason quota.Reason) {
 	m.denial.WithLabelValues(dimension, string(reason)).Inc()
 }

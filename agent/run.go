@@ -65,7 +65,11 @@ func (a *Agent) syncLoop(ctx context.Context) {
 			reply = nil
 		}
 		a.mu.Lock()
+		was := a.core.Incarnation()
 		a.core.SyncDone(a.now(), reply)
+		if a.core.Incarnation() != was && a.unhook != nil {
+			a.unhook() // the stream tells of the old one's leases
+		}
 		a.noteContact(err)
 		a.mu.Unlock()
 		kick(a.tickKick)
@@ -119,11 +123,14 @@ func (a *Agent) watchLoop(ctx context.Context) {
 	const first, most = 100 * time.Millisecond, 5 * time.Second
 	wait := first
 	for ctx.Err() == nil {
+		stream, cancel := context.WithCancel(ctx)
 		a.mu.Lock()
 		incarnation := a.core.Incarnation()
+		a.unhook = cancel
 		a.mu.Unlock()
 		began := time.Now()
-		_ = a.uplink.Watch(ctx, &pb.WatchRequest{Incarnation: incarnation.Bytes()}, a.noticed)
+		_ = a.uplink.Watch(stream, &pb.WatchRequest{Incarnation: incarnation.Bytes()}, a.noticed)
+		cancel()
 		if time.Since(began) > most {
 			wait = first
 		}

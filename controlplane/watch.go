@@ -181,7 +181,7 @@ func (h *hub) forget(now time.Time) {
 
 // tell turns an event into a notice. Only the holder of a lease hears that it was revoked.
 func (h *hub) tell(e ledger.Event) {
-	n := &pb.Notice{Key: keyMessage(e.Account.Key), Generation: e.Generation}
+	n := &pb.Notice{Key: keyMessage(e.Account.Key), Window: windowMessage(e.Account.Window), Generation: e.Generation}
 	switch e.Kind {
 	case ledger.EventGrew, ledger.EventLimit:
 		h.publish(ledger.ID{}, n)

@@ -55,7 +55,8 @@ func TestALeaseClosesAtExpiryPlusGrace(t *testing.T) {
 		{40 * time.Second, books{H: 10, A: 90}},
 	} {
 		d.now = start.Add(c.at)
-		d.expire(0)
+		// All live leases are at hand: it is the rule that leaves them open.
+		d.must(d.update(ledger.Scope{Live: true}, func(b *ledger.Book) error { return b.Expire(d.account) }))
 		d.want(c.want)
 	}
 }
@@ -102,6 +103,34 @@ func TestSuspectClockDoesNotRatchet(t *testing.T) {
 	if next := d.lease(agent(1), 10); !next.IssuedAt.Equal(start.Add(time.Second)) {
 		t.Errorf("issued at %s, want one second after the start", next.IssuedAt)
 	}
+}
+
+func TestSuspectClockLeavesANewAccountAlone(t *testing.T) {
+	t.Parallel()
+	d := open(t, quota.Hard, 100, 50)
+	d.store.SetClockSuspect(true)
+	d.now = start.Add(20 * time.Hour)
+	d.apply(func(*ledger.Terms) {})
+	d.store.SetClockSuspect(false)
+	d.now = start
+	if g := d.lease(agent(1), 10); !g.IssuedAt.Equal(start) {
+		t.Errorf("issued at %s, want %s", g.IssuedAt, start)
+	}
+}
+
+func TestSuspectClockClosesNothingThatWasDue(t *testing.T) {
+	t.Parallel()
+	d := open(t, quota.Hard, 100, 50)
+	d.lease(agent(1), 10)
+	late := d.lease(agent(2), 5)
+	d.now = start.Add(time.Minute)
+	d.report(late, 1, 0, 0, false) // the account's clock is past both closes
+	d.store.SetClockSuspect(true)
+	d.expire(0)
+	d.want(books{S: 1, O: 14, A: 85})
+	d.store.SetClockSuspect(false)
+	d.expire(0)
+	d.want(books{S: 1, H: 14, A: 85})
 }
 
 func TestSuspectClockDecidesNothing(t *testing.T) {

@@ -29,12 +29,16 @@ func (m *model) checkBound(a ledger.Account, tr *truth) {
 	over := tr.used - tr.unleased - a.Limit.Units
 	switch m.class {
 	case quota.Exact, quota.Hard:
-		if over > 0 {
-			m.Fatalf("%s is %d over", m.class, over)
+		if over > 0 || a.Uncertain != 0 {
+			m.Fatalf("%s is %d over, with %d given back", m.class, over, a.Uncertain)
 		}
 	case quota.Bounded:
 		if over > a.Budget.Units {
 			m.Fatalf("bounded is %d over, with a budget of %d", over, a.Budget.Units)
+		}
+	case quota.BestEffort:
+		if a.Held != 0 {
+			m.Fatalf("best_effort holds %d", a.Held)
 		}
 	}
 }

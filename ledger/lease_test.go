@@ -251,6 +251,21 @@ func TestR2_7BoundedGivesBackOnlyWhenNeeded(t *testing.T) {
 	}
 }
 
+func TestR2_7AGrantMovesAtMostHalfTheExposure(t *testing.T) {
+	t.Parallel()
+	d := open(t, quota.Bounded, 100, 20)
+	d.spend(agent(1), 80)
+	d.lease(agent(1), 20)
+	d.expire(40 * time.Second)
+	d.apply(func(t *ledger.Terms) { t.Limit = quota.LimitOf(95) })
+	d.want(books{S: 80, H: 20, A: -5})
+	// Of the exposure of 20 half may move: 5 to make up for the cut, 5 for the lease.
+	if got := d.ask(agent(2), 20).Grant.Amount; got != 5 {
+		t.Errorf("lease of %d, want 5", got)
+	}
+	d.want(books{S: 80, O: 5, H: 10, U: 10})
+}
+
 func TestR2_7ASpendMayMoveTheWholeExposure(t *testing.T) {
 	t.Parallel()
 	d := open(t, quota.Bounded, 100, 20)

@@ -12,7 +12,7 @@ func TestMain(m *testing.M) {
 	given := map[string]bool{}
 	flag.Parse()
 	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	for name, value := range map[string]string{"rapid.seed": "20261129", "rapid.steps": "200", "rapid.nofailfile": "true"} {
+	for name, value := range map[string]string{"rapid.seed": "20261129", "rapid.steps": "200", "rapid.checks": "150", "rapid.nofailfile": "true"} {
 		if !given[name] {
 			if err := flag.Set(name, value); err != nil {
 				panic(err)

@@ -55,6 +55,18 @@ func TestD3ReportsInAnyOrderMergeAlike(t *testing.T) {
 	}
 }
 
+func TestD3ReturnsInAnyOrderMergeAlike(t *testing.T) {
+	t.Parallel()
+	permutations([]ledger.Report{{Taken: 3}, {Taken: 8, Refunded: 2, Returned: 4}, {Taken: 9, Refunded: 2, Returned: 5}}, func(order []ledger.Report) {
+		d := open(t, quota.Hard, 100, 50)
+		g := d.lease(agent(1), 20)
+		for _, r := range order {
+			d.report(g, r.Taken, r.Refunded, r.Returned, false)
+		}
+		d.want(books{S: 7, O: 8, A: 85})
+	})
+}
+
 func TestD3AReportInFlightIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	d := open(t, quota.Hard, 100, 30)

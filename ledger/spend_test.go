@@ -99,6 +99,10 @@ func TestA3Refunds(t *testing.T) {
 	for range 3 {
 		d.must(d.cancel(s.ID, agent(1)))
 		d.want(books{A: 10})
+		d.now = d.now.Add(time.Second)
+	}
+	if got := d.grant(s.ID); got.Refunded != 10 || !got.UpdatedAt.Equal(start) {
+		t.Errorf("refunded %d at %s, want 10 by the first refund", got.Refunded, got.UpdatedAt)
 	}
 	if got := d.state().Generation; got != before+1 {
 		t.Errorf("generation %d, want one more than %d", got, before)

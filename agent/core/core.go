@@ -40,18 +40,19 @@ type Core struct {
 	token       []byte
 
 	dims    map[string]*Dimension
-	version int64 // of dims
-	count   int   // keys in the table
-	keys    map[*Key]bool
+	version int64  // of dims
+	keys    []*Key // in the table, in an order that the events alone decide
 	wakes   wakeHeap
-	dirty   map[*Key]bool // the next Sync has something to say of them
-	cancels []*pb.Cancel  // asks withdrawn, until a Sync carried them
-	early   []*Waiter     // callers who came before the first catalogue
+	dirty   []*Key              // the next Sync has something to say of them, first come first
+	debts   map[quota.Key]int64 // units that passed before a key's first lease (DESIGN 5)
+	cancels []*pb.Cancel        // asks withdrawn, until a Sync carried them
+	early   []*Waiter           // callers who came before the first catalogue
 
 	syncing   *syncInFlight
 	syncAt    Instant // heartbeat: the next Sync at the latest
 	retryAt   Instant // not before, after a failure
 	failures  int     // in a row
+	lostAt    Instant // send time of the first of them
 	contact   Instant // last answer from the ledger
 	contacted bool
 	rtt       time.Duration
@@ -76,8 +77,8 @@ func New(cfg Config) *Core {
 	source := rand.NewChaCha8(cfg.Seed)
 	c := &Core{
 		Table: newTable(), cfg: cfg, rng: rand.New(source),
-		gen:  uuid.NewGenWithOptions(uuid.WithRandomReader(source)),
-		keys: map[*Key]bool{}, dirty: map[*Key]bool{}, contact: cfg.Start, syncAt: cfg.Start,
+		gen:   uuid.NewGenWithOptions(uuid.WithRandomReader(source)),
+		debts: map[quota.Key]int64{}, contact: cfg.Start, syncAt: cfg.Start,
 		rtt: 20 * time.Millisecond, ledgerAt: cfg.Wall, ledgerOn: cfg.Start,
 		faults: map[string]int64{}, retired: map[string]int64{},
 	}
@@ -110,6 +111,22 @@ func (c *Core) Failing() bool { return c.failures > 0 }
 
 // Stopping reports that Stop was called.
 func (c *Core) Stopping() bool { return c.stopping }
+
+// cutOff reports that nobody can say what the ledger would: the last attempt failed, or one
+// is on its way for so long that it will.
+func (c *Core) cutOff(now Instant) bool {
+	return c.Failing() || c.syncing != nil && now-c.syncing.sent > max(8*c.rtt, 250*time.Millisecond)
+}
+
+// failed notes an attempt that failed. An outage begins with the first one since the last
+// contact: to have been silent is not to have been cut off.
+func (c *Core) failed(now, sent Instant) {
+	if c.failures == 0 {
+		c.lostAt = sent
+	}
+	c.failures++
+	c.retryAt = now + c.backoff()
+}
 
 // Contact is when the ledger last answered, and whether it ever did.
 func (c *Core) Contact() (Instant, bool) { return c.contact, c.contacted }
@@ -165,7 +182,7 @@ func (c *Core) Want(now Instant, w *Waiter) {
 	}
 	k := c.Table.Find(w.Key)
 	if k == nil {
-		if c.count >= c.cfg.MaxKeys {
+		if len(c.keys) >= c.cfg.MaxKeys {
 			c.finish(w, Outcome{Unavailable: true})
 			return
 		}
@@ -173,9 +190,6 @@ func (c *Core) Want(now Instant, w *Waiter) {
 	}
 	w.key = k
 	k.lastUse = now
-	if w.Cost > 0 {
-		k.needHint = w.Cost
-	}
 	if t := k.Take(now, w.Cost); t.Allowed || t.Denied {
 		c.finish(w, Outcome{Taken: t})
 		if t.Low {
@@ -183,7 +197,7 @@ func (c *Core) Want(now Instant, w *Waiter) {
 		}
 		return
 	}
-	if c.Failing() {
+	if c.cutOff(now) {
 		c.finish(w, c.without(now, k, w))
 		return
 	}
@@ -191,10 +205,11 @@ func (c *Core) Want(now Instant, w *Waiter) {
 	case w.Cost == 0:
 		k.refresh = true
 		k.waiters = append(k.waiters, w)
-		c.dirty[k] = true
+		c.mark(k)
 	case c.exactLane(now, k, w.Cost):
 		c.queueSpend(now, w)
 	default:
+		k.needHint = w.Cost
 		k.waiters = append(k.waiters, w)
 		c.tend(now, k)
 	}
@@ -264,8 +279,11 @@ func (c *Core) finish(w *Waiter, o Outcome) {
 // mode (DESIGN 6), a key that is merely cold its cold rule (DESIGN 5).
 func (c *Core) without(now Instant, k *Key, w *Waiter) Outcome {
 	t := k.answer(now, k.left(now))
-	if c.Failing() || c.stopping {
-		out := now - c.contact
+	if c.cutOff(now) || c.stopping {
+		out := Instant(0)
+		if c.Failing() {
+			out = now - c.lostAt
+		}
 		if w.Cost > 0 && !c.stopping && c.contacted && k.dim.Load().open && out >= k.dim.Load().after && out < k.dim.Load().after+k.dim.Load().openFor {
 			c.addUnleased(now, k, w.Cost)
 			t.Allowed, t.Reason = true, quota.OpenMode
@@ -277,8 +295,8 @@ func (c *Core) without(now Instant, k *Key, w *Waiter) Outcome {
 	if w.exact || w.Cost == 0 {
 		return Outcome{Taken: t, Unavailable: true}
 	}
-	if k.debtUsed+w.Cost <= k.dim.Load().debt && w.Cost <= k.dim.Load().debt {
-		k.debtUsed += w.Cost
+	if owed := c.debts[k.ID]; w.Cost <= k.dim.Load().debt-owed && (owed > 0 || len(c.debts) < c.cfg.MaxKeys) {
+		c.debts[k.ID] = owed + w.Cost
 		c.addUnleased(now, k, w.Cost)
 		t.Allowed, t.Reason = true, quota.Cold
 		return Outcome{Taken: t}
@@ -301,22 +319,39 @@ func (c *Core) newKey(now Instant, id quota.Key, dim *Dimension) *Key {
 	k.dim.Store(dim)
 	c.syncAt = min(c.syncAt, now+c.Jitter(max(dim.TTL/2, minHeartbeat)))
 	c.Table.put(k)
-	c.keys[k] = true
-	c.count++
+	k.index = len(c.keys)
+	c.keys = append(c.keys, k)
 	return k
 }
 
+// forget drops a key that holds nothing and owes nothing.
 func (c *Core) forget(k *Key) {
 	c.retired[k.ID.Dimension] += k.total()
 	c.Table.drop(k.ID)
-	delete(c.keys, k)
-	delete(c.dirty, k)
+	last := c.keys[len(c.keys)-1]
+	c.keys[k.index], last.index = last, k.index
+	c.keys = c.keys[:len(c.keys)-1]
+	k.index = gone
 	c.wakes.drop(k)
-	c.count--
+}
+
+// gone is the index of a key that was forgotten.
+const gone = -1
+
+// known reports that a key is still held.
+func (k *Key) known() bool { return k.index != gone }
+
+// mark puts a key in line for the next Sync.
+func (c *Core) mark(k *Key) {
+	if !k.dirty && k.known() {
+		k.dirty = true
+		c.dirty = append(c.dirty, k)
+	}
 }
 
 // Jitter spreads d over [0.75 d, 1.25 d), so that agents started together drift apart.
 func (c *Core) Jitter(d time.Duration) time.Duration {
+	d = max(d, 0)
 	return d*3/4 + time.Duration(c.rng.Int64N(int64(d/2)+1))
 }
 

@@ -19,17 +19,20 @@ type Key struct {
 	// has dealt with it: however many takers pass the watermark, one of them tells.
 	lowSent atomic.Bool
 
+	index    int  // in the core's list; gone once forgotten
+	dirty    bool // in line for the next Sync
+	spends   int  // items of the exact lane in line or in flight
 	ask      *ask
 	closing  []*Lease
 	unleased []*unleased
 	waiters  []*Waiter
 	parked   []*Waiter // for whom this agent's own leases are on their way back (see parkSpend)
 
-	refresh    bool // the next Sync names the key, to learn its state
+	heard      int64 // highest generation of the view's window that a notice told of
+	refresh    bool  // the next Sync names the key, to learn its state
 	exactUntil Instant
 	nextAsk    Instant // not before, after a lease that came too late
 	needHint   int64
-	debtUsed   int64
 	demand     demand
 	lastUse    Instant
 	lastTotal  int64 // total at the last look, to notice use that left no other trace
@@ -50,6 +53,7 @@ type unleased struct {
 	window windowID
 	taken  int64
 	acked  int64
+	step   int64 // most that a report may grow by, once the ledger refused more; 0: not yet
 }
 
 type windowID struct{ start, end int64 }
@@ -76,7 +80,7 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 				continue
 			}
 			left, ok := l.bucket.take(cost)
-			if !ok {
+			if !ok || cost == 0 && left == 0 { // a peek asks whether a take would pass
 				continue
 			}
 			t := k.answer(now, left)
@@ -149,7 +153,7 @@ func (k *Key) total() int64 {
 
 // idle reports that the key holds nothing and owes nothing.
 func (k *Key) idle() bool {
-	return len(k.held()) == 0 && len(k.closing) == 0 && len(k.waiters) == 0 && len(k.parked) == 0 && k.ask == nil && !k.owesUnleased()
+	return len(k.held()) == 0 && len(k.closing) == 0 && len(k.waiters) == 0 && len(k.parked) == 0 && k.spends == 0 && k.ask == nil && !k.owesUnleased()
 }
 
 func (k *Key) owesUnleased() bool {

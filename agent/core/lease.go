@@ -25,6 +25,7 @@ type Lease struct {
 	back     int64 // given back so far
 	unspent  int64 // left in the bucket when it was sealed
 	isSealed bool
+	cut      bool // its window's end is its own: no successor is to be had before that
 	renewed  bool // its successor was asked for because it nears its end
 	reported report
 }

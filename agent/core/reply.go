@@ -58,15 +58,15 @@ func (c *Core) install(now Instant, k *Key, a *ask, d *pb.Decision) {
 		id: a.id, window: d.GetWindow(), amount: d.GetAmount(),
 		deadline: a.firstSent + micros(d.GetTtlUs()),
 	}
+	l.cut = micros(d.GetTtlUs()) < k.dim.Load().TTL
 	l.bucket.left.Store(l.amount)
-	gone := d.GetState() != pb.GrantState_GRANT_STATE_LIVE || d.GetRevoked()
-	if gone || l.deadline-now < c.rtt || c.stopping {
+	over := d.GetState() != pb.GrantState_GRANT_STATE_LIVE || d.GetRevoked()
+	if over || l.deadline-now < c.rtt || c.stopping {
 		l.seal()
 		k.closing = append(k.closing, l)
-		c.dirty[k] = true
+		c.mark(k)
 		k.nextAsk = now + c.Jitter(2*c.rtt)
-		if micros(d.GetTtlUs()) < k.dim.Load().TTL {
-			// The window's end cut it short: no longer life is to be had before the next.
+		if l.cut { // no longer life is to be had before the next window
 			k.nextAsk = now + max(0, l.deadline-now)
 		}
 		return
@@ -121,7 +121,7 @@ func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, genera
 			d.largest = v.limit
 		}
 	}
-	if v != nil && v.generation > generation {
+	if v != nil && max(v.generation, k.heard) > generation {
 		return // the account grew since: the denial is history, the next ask decides
 	}
 	k.denial.Store(d)
@@ -145,8 +145,15 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 	if end := st.GetWindow().GetEndUs(); end > 0 {
 		v.windowEnd = max(now+1, c.ledgerOn+time.UnixMicro(end).Sub(c.ledgerAt))
 	}
-	k.view.Store(v)
-	c.grew(k, v.generation)
+	old := k.view.Load()
+	same := old != nil && old.window.GetStartUs() == v.window.GetStartUs()
+	if !same {
+		k.heard = 0
+	}
+	if !same || v.generation >= old.generation { // else a newer answer overtook this one
+		k.view.Store(v)
+		c.grew(k, v.generation)
+	}
 	for _, w := range k.waiters {
 		if w.Cost == 0 {
 			t := k.answer(now, k.left(now))
@@ -188,7 +195,9 @@ func (c *Core) Notice(now Instant, n *pb.Notice) {
 			}
 		}
 	}
-	if n.GetGeneration() > 0 {
+	// An account of another window grows for reasons that do not concern this one.
+	if v, w := k.view.Load(), n.GetWindow(); v == nil || w == nil || v.window.GetStartUs() == w.GetStartUs() {
+		k.heard = max(k.heard, n.GetGeneration())
 		c.grew(k, n.GetGeneration())
 	}
 	c.tend(now, k)
@@ -203,7 +212,7 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 		return
 	}
 	c.dims, c.version = dims, wire.GetPolicyVersion()
-	for k := range c.keys {
+	for _, k := range slices.Clone(c.keys) {
 		if dim, ok := dims[k.ID.Dimension]; ok {
 			k.dim.Store(dim)
 			continue
@@ -219,8 +228,8 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 // original's.
 func (c *Core) reincarnate(now Instant) {
 	c.incarnation, c.token = c.newID(now), nil
-	c.cancels = nil
-	for k := range c.keys {
+	c.cancels, c.refunds = nil, nil // the original's to make
+	for _, k := range slices.Clone(c.keys) {
 		k.ask = nil
 		for _, l := range slices.Concat(k.closing, k.held()) {
 			l.seal()

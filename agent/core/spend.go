@@ -25,6 +25,7 @@ const maxSpends = 256
 func (c *Core) queueSpend(now Instant, w *Waiter) {
 	s := &spend{id: c.newID(now), key: w.key, cost: w.Cost, waiter: w}
 	w.spend, w.exact = s, true
+	w.key.spends++
 	c.spends = append(c.spends, s)
 }
 
@@ -33,6 +34,7 @@ func (c *Core) queueSpend(now Instant, w *Waiter) {
 func (c *Core) abandon(s *spend) {
 	s.waiter.spend = nil
 	s.waiter = nil
+	s.key.spends--
 	if i := slices.Index(c.spends, s); i >= 0 {
 		c.spends = slices.Delete(c.spends, i, i+1)
 		return
@@ -54,7 +56,7 @@ func (c *Core) BuildSpend(now Instant, validFor Instant) *pb.SpendRequest {
 	n := min(len(c.spends), maxSpends)
 	c.spending = slices.Clone(c.spends[:n])
 	c.spends = slices.Clone(c.spends[n:])
-	c.refunded = len(c.refunds)
+	c.refunded = min(len(c.refunds), maxAsks)
 	notAfter := c.LedgerTime(now + validFor).UnixMicro()
 	req := &pb.SpendRequest{Hello: c.hello(), Refunds: c.refunds[:c.refunded]}
 	for _, s := range c.spending {
@@ -69,8 +71,7 @@ func (c *Core) SpendDone(now Instant, sent Instant, reply *pb.SpendReply) {
 	items, refunded := c.spending, c.refunded
 	c.spending, c.refunded = nil, 0
 	if reply == nil {
-		c.failures++
-		c.retryAt = now + c.backoff()
+		c.failed(now, sent)
 		for _, s := range items {
 			if w := s.waiter; w != nil {
 				c.abandon(s)
@@ -96,6 +97,7 @@ func (c *Core) SpendDone(now Instant, sent Instant, reply *pb.SpendReply) {
 func (c *Core) spent(now Instant, s *spend, d *pb.Decision) {
 	w, k := s.waiter, s.key
 	s.waiter, w.spend = nil, nil
+	k.spends--
 	t := k.answer(now, k.left(now))
 	switch reason := quota.Reason(d.GetReason()); {
 	case d.GetFault() != nil:
@@ -117,6 +119,7 @@ func (c *Core) spent(now Instant, s *spend, d *pb.Decision) {
 			t = k.Take(now, s.cost)
 			if t.Allowed { // a lease came meanwhile: it is the caller's
 				c.finish(w, Outcome{Taken: t})
+				c.tend(now, k)
 				return
 			}
 		}

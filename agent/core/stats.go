@@ -12,13 +12,13 @@ type Stats struct {
 // Stats sums up all keys.
 func (c *Core) Stats(now Instant) Stats {
 	s := Stats{
-		Keys: c.count, Taken: map[string]int64{}, InHand: map[string]int64{}, Faults: map[string]int64{},
+		Keys: len(c.keys), Taken: map[string]int64{}, InHand: map[string]int64{}, Faults: map[string]int64{},
 		Waiting: len(c.early) + len(c.spends) + len(c.spending),
 	}
 	for dimension, n := range c.retired {
 		s.Taken[dimension] += n
 	}
-	for k := range c.keys {
+	for _, k := range c.keys {
 		s.Taken[k.ID.Dimension] += k.total()
 		s.InHand[k.ID.Dimension] += k.left(now)
 		s.Waiting += len(k.waiters)

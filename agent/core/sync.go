@@ -22,7 +22,7 @@ type syncInFlight struct {
 	sent    Instant
 	reports []sentReport
 	asks    []*Key
-	keys    map[*Key]bool
+	keys    []*Key // in the order in which they stood in line
 }
 
 type sentReport struct {
@@ -64,9 +64,9 @@ func (c *Core) BuildSync(now Instant) *pb.SyncRequest {
 	if beat {
 		c.heartbeat(now)
 	}
-	s := &syncInFlight{sent: now, keys: map[*Key]bool{}, request: &pb.SyncRequest{Hello: c.hello()}}
-	s.request.Cancels = c.cancels
-	for k := range c.dirty {
+	s := &syncInFlight{sent: now, request: &pb.SyncRequest{Hello: c.hello()}}
+	s.request.Cancels = c.cancels[:min(len(c.cancels), maxAsks)]
+	for _, k := range c.dirty {
 		if len(s.request.Reports) >= maxReports || len(s.request.Asks) >= maxAsks || len(s.request.Keys) >= maxKeys {
 			break
 		}
@@ -87,15 +87,15 @@ func (c *Core) hello() *pb.Hello {
 // the next Sync.
 func (c *Core) heartbeat(now Instant) {
 	every := maxHeartbeat
-	for k := range c.keys {
+	for _, k := range slices.Clone(c.keys) {
 		every = min(every, k.dim.Load().TTL/2)
 		if k.denial.Load() != nil {
 			k.refresh = true
-			c.dirty[k] = true
+			c.mark(k)
 		}
 		for _, l := range k.held() {
 			if l.now() != l.reported {
-				c.dirty[k] = true
+				c.mark(k)
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func (c *Core) heartbeat(now Instant) {
 // add puts all that a key has to say into the request: reports before asks, so that the
 // ledger sizes the next lease by what this agent really holds.
 func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
-	s.keys[k] = true
+	s.keys = append(s.keys, k)
 	if k.ask != nil {
 		c.returnUseless(k)
 	}
@@ -122,7 +122,7 @@ func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 		if u.acked == u.taken {
 			continue
 		}
-		r := report{taken: min(u.taken, u.acked+k.step())}
+		r := report{taken: min(u.taken, u.acked+u.most(k))}
 		s.reports = append(s.reports, sentReport{key: k, unleased: u, report: r})
 		s.request.Reports = append(s.request.Reports, &pb.Report{
 			GrantId: u.id.Bytes(), Key: wireKey(k.ID), Taken: r.taken, Unleased: true,
@@ -143,8 +143,12 @@ func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 	}
 }
 
-// step is the most that a report of unleased use may grow by at once (3.13).
-func (k *Key) step() int64 {
+// most is what a report of unleased use may grow by at once (3.13). The ledger goes by the
+// limits that the window had, which this agent may not know: what it refused was too much.
+func (u *unleased) most(k *Key) int64 {
+	if u.step > 0 {
+		return u.step
+	}
 	limit := k.dim.Load().Limit
 	if v := k.view.Load(); v != nil {
 		limit = v.limit
@@ -177,8 +181,7 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 		return
 	}
 	if reply == nil {
-		c.failures++
-		c.retryAt = now + c.backoff()
+		c.failed(now, s.sent)
 		for _, k := range s.asks {
 			c.tend(now, k) // sent now, an ask has an age to watch
 		}
@@ -197,7 +200,7 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 	}
 	for i, result := range reply.GetResults() {
 		if i < len(s.reports) {
-			c.acknowledge(s.reports[i], result)
+			c.acknowledge(now, s.reports[i], result)
 		}
 	}
 	for _, st := range reply.GetKeys() {
@@ -208,8 +211,12 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 			c.decided(now, s.asks[i], d)
 		}
 	}
-	for k := range s.keys {
-		if c.keys[k] {
+	c.dirty = c.dirty[len(s.keys):]
+	for _, k := range s.keys {
+		k.dirty = false
+	}
+	for _, k := range s.keys {
+		if k.known() {
 			c.settleDirty(k)
 			c.unpark(now, k)
 			c.tend(now, k)
@@ -227,7 +234,7 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 // answered notes contact: round trip, the ledger's clock.
 func (c *Core) answered(now, sent Instant, ledgerUs int64) {
 	c.contact, c.contacted = now, true
-	took := now - sent
+	took := max(0, now-sent) // a clock may go back a little when it is sampled anew
 	c.rtt += (took - c.rtt) / 4
 	if ledgerUs > 0 {
 		c.ledgerAt, c.ledgerOn = time.UnixMicro(ledgerUs).UTC(), sent+took/2
@@ -239,29 +246,29 @@ func (c *Core) backoff() time.Duration {
 	return c.Jitter(min(2*time.Second, 50*time.Millisecond<<min(c.failures-1, 6)))
 }
 
-// settleDirty takes a key off the list if it has nothing urgent left to say.
+// settleDirty puts a key back in line, at its end, if it has something urgent left to say.
 func (c *Core) settleDirty(k *Key) {
 	now := c.ledgerAt.UnixMicro()
 	k.unleased = slices.DeleteFunc(k.unleased, func(u *unleased) bool {
 		return u.acked == u.taken && u.window.end != 0 && u.window.end < now
 	})
 	urgent := len(k.closing) > 0 || k.owesUnleased() || k.refresh || (k.ask != nil)
-	if !urgent {
-		delete(c.dirty, k)
+	if urgent {
+		c.mark(k)
 	}
 }
 
 // acknowledge takes in the ledger's answer to one report.
-func (c *Core) acknowledge(r sentReport, result *pb.ReportResult) {
+func (c *Core) acknowledge(now Instant, r sentReport, result *pb.ReportResult) {
 	if f := result.GetFault(); f != nil {
 		c.faults[f.GetCode()]++
-		// Repeating what the ledger refuses would never end. It keeps what it has; a lease
-		// that it does not accept reports of is over.
 		if r.unleased != nil {
-			r.unleased.acked = r.unleased.taken
-		} else {
-			c.drop(r.key, r.lease)
+			c.reportAnew(now, r, f)
+			return
 		}
+		// To repeat what the ledger refuses would never end: a lease that it does not accept
+		// reports of is over.
+		c.drop(r.key, r.lease)
 		return
 	}
 	if r.unleased != nil {
@@ -278,6 +285,23 @@ func (c *Core) acknowledge(r sentReport, result *pb.ReportResult) {
 		if !r.lease.isSealed {
 			c.end(r.key, r.lease)
 		}
+	}
+}
+
+// reportAnew finds another way to report unleased use that the ledger refused: in smaller
+// steps, or, if there is no such window, in the present one (a late charge goes to the window
+// of its receipt). Only use of what policy no longer knows has nowhere to go.
+func (c *Core) reportAnew(now Instant, r sentReport, f *pb.Fault) {
+	u := r.unleased
+	step := r.report.taken - u.acked
+	switch {
+	case f.GetCode() == "report_step" && step > 1:
+		u.step = step / 2
+	case f.GetCode() == "invalid" && f.GetField() == "window" && u.window != c.window(now, r.key):
+		c.addUnleased(now, r.key, u.taken-u.acked)
+		u.acked = u.taken
+	default:
+		u.acked = u.taken
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Low tells the core that a taker passed the watermark of a key's newest lease.
 func (c *Core) Low(now Instant, k *Key) {
-	if c.keys[k] {
+	if k.known() {
 		k.lastUse = now
 		c.tend(now, k)
 	}
@@ -58,7 +58,7 @@ func (c *Core) end(k *Key, l *Lease) {
 	rest := slices.DeleteFunc(slices.Clone(k.held()), func(o *Lease) bool { return o == l })
 	k.leases.Store(&rest)
 	k.closing = append(k.closing, l)
-	c.dirty[k] = true
+	c.mark(k)
 }
 
 // serve lets waiting callers try again, first come first served; a smaller cost behind one
@@ -66,13 +66,14 @@ func (c *Core) end(k *Key, l *Lease) {
 func (c *Core) serve(now Instant, k *Key) {
 	var still []*Waiter
 	for _, w := range k.waiters {
-		switch t := k.Take(now, w.Cost); {
-		case w.over:
-		case t.Allowed || t.Denied:
-			c.finish(w, Outcome{Taken: t})
-		default:
-			still = append(still, w)
+		if w.over {
+			continue
 		}
+		if t := k.Take(now, w.Cost); t.Allowed || t.Denied {
+			c.finish(w, Outcome{Taken: t})
+			continue
+		}
+		still = append(still, w)
 	}
 	k.waiters = still
 }
@@ -103,7 +104,7 @@ func (c *Core) renew(now Instant, k *Key) {
 		return
 	}
 	newest := held[len(held)-1]
-	if newest.renewed || k.ask != nil || now < newest.deadline-c.lead(k) || now < k.exactUntil {
+	if newest.renewed || newest.cut || k.ask != nil || now < newest.deadline-c.lead(k) || now < k.exactUntil {
 		return
 	}
 	if !k.usedLately(now) || k.denial.Load().covers(now, 1) {
@@ -138,7 +139,7 @@ func (c *Core) considerAsk(now Instant, k *Key) {
 	}
 	k.demand.sample(now, k.total(), k.dim.Load().TTL)
 	k.ask = &ask{id: c.newID(now), need: need, want: c.want(now, k, need)}
-	c.dirty[k] = true
+	c.mark(k)
 }
 
 // need is the smallest lease that would help, and whether one is needed at all.
@@ -158,6 +159,9 @@ func (c *Core) need(now Instant, k *Key) (int64, bool) {
 	}
 	newest := held[len(held)-1]
 	hint := max(1, k.needHint)
+	if v := k.view.Load(); v != nil && v.leaseCap > 0 {
+		hint = min(hint, v.leaseCap)
+	}
 	return hint, newest.renewed || k.left(now) <= newest.low
 }
 
@@ -190,15 +194,15 @@ func (c *Core) withdraw(k *Key) {
 	}
 	if k.ask.sent {
 		c.cancels = append(c.cancels, &pb.Cancel{GrantId: k.ask.id.Bytes(), Key: wireKey(k.ID)})
-		c.dirty[k] = true
+		c.mark(k)
 	}
 	k.ask = nil
 }
 
-// forgettable reports that a key holds nothing, owes nothing and was not used for a ttl. A key
-// that used its one debt is kept: forgotten, it would get another.
+// forgettable reports that a key holds nothing, owes nothing and was not used for a ttl. With
+// it goes a denial that it remembers: should the key come back, it starts from the ledger.
 func (c *Core) forgettable(now Instant, k *Key) bool {
-	return k.idle() && !k.refresh && k.debtUsed == 0 && now-k.lastUse >= k.dim.Load().TTL && !k.denial.Load().covers(now, 1)
+	return k.idle() && !k.refresh && now-k.lastUse >= k.dim.Load().TTL
 }
 
 // schedule sets when the key must be looked at again.
@@ -240,7 +244,7 @@ func (c *Core) Stop(now Instant) {
 			c.abandon(s)
 		}
 	}
-	for k := range c.keys {
+	for _, k := range slices.Clone(c.keys) {
 		for _, w := range slices.Concat(k.waiters, k.parked) {
 			c.finish(w, Outcome{Unavailable: true})
 		}
@@ -254,7 +258,7 @@ func (c *Core) Owes() bool {
 	if len(c.cancels) > 0 || len(c.refunds) > 0 || len(c.spending) > 0 {
 		return true
 	}
-	for k := range c.keys {
+	for _, k := range slices.Clone(c.keys) {
 		if len(k.closing) > 0 || k.owesUnleased() || len(k.held()) > 0 {
 			return true
 		}
@@ -264,13 +268,25 @@ func (c *Core) Owes() bool {
 
 // addUnleased counts use without a lease, in the window that the ledger's time is in.
 func (c *Core) addUnleased(now Instant, k *Key, cost int64) {
+	c.addUnleasedIn(now, k, c.window(now, k), cost)
+}
+
+// window is the key's window at the ledger's time.
+func (c *Core) window(now Instant, k *Key) windowID {
 	w := k.dim.Load().Calendar.WindowAt(c.LedgerTime(now))
-	id := windowID{start: w.Start.UnixMicro(), end: w.End.UnixMicro()}
-	c.addUnleasedIn(now, k, id, cost)
+	return windowID{start: unixMicros(w.Start), end: unixMicros(w.End)}
+}
+
+// unixMicros writes an instant as the wire does: 0 for none.
+func unixMicros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
 }
 
 func (c *Core) addUnleasedIn(now Instant, k *Key, window windowID, cost int64) {
-	c.dirty[k] = true
+	c.mark(k)
 	for _, u := range k.unleased {
 		if u.window == window {
 			u.taken += cost

@@ -37,6 +37,7 @@ func (r *replica) answer(ctx context.Context) error {
 	r.mu.Unlock()
 	if r.silent {
 		<-ctx.Done()
+		return ctx.Err()
 	}
 	return r.err
 }

@@ -183,6 +183,7 @@ func TestCommitIsNeverCancelled(t *testing.T) {
 	if _, err := lease(f.Context(), store, []ledger.Ask{ask(t, id, 1)}, terms()); !errors.Is(err, postgres.ErrUnavailable) {
 		t.Errorf("Update = %v, want ErrUnavailable", err)
 	}
+	f.eventually("the statement that waits for a lock is cancelled", func() bool { return ws.cancels.Load() == 1 })
 	f.must(holder.Rollback(f.Context()))
 	pool.Close()
 }

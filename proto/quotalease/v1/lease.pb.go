@@ -1506,6 +1506,7 @@ type Notice struct {
 	Generation    int64                  `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	RevokedGrant  []byte                 `protobuf:"bytes,3,opt,name=revoked_grant,json=revokedGrant,proto3" json:"revoked_grant,omitempty"`
 	PolicyVersion int64                  `protobuf:"varint,4,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
+	Window        *Window                `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"` // whose account grew
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1566,6 +1567,13 @@ func (x *Notice) GetPolicyVersion() int64 {
 		return x.PolicyVersion
 	}
 	return 0
+}
+
+func (x *Notice) GetWindow() *Window {
+	if x != nil {
+		return x.Window
+	}
+	return nil
 }
 
 type SpendRequest struct {
@@ -1881,14 +1889,15 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\vincarnation\x18\x01 \x01(\fR\vincarnation\"=\n" +
 	"\n" +
 	"WatchReply\x12/\n" +
-	"\anotices\x18\x01 \x03(\v2\x15.quotalease.v1.NoticeR\anotices\"\x9a\x01\n" +
+	"\anotices\x18\x01 \x03(\v2\x15.quotalease.v1.NoticeR\anotices\"\xc9\x01\n" +
 	"\x06Notice\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x03R\n" +
 	"generation\x12#\n" +
 	"\rrevoked_grant\x18\x03 \x01(\fR\frevokedGrant\x12%\n" +
-	"\x0epolicy_version\x18\x04 \x01(\x03R\rpolicyVersion\"\x9b\x01\n" +
+	"\x0epolicy_version\x18\x04 \x01(\x03R\rpolicyVersion\x12-\n" +
+	"\x06window\x18\x05 \x01(\v2\x15.quotalease.v1.WindowR\x06window\"\x9b\x01\n" +
 	"\fSpendRequest\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x14.quotalease.v1.HelloR\x05hello\x12.\n" +
 	"\x05items\x18\x02 \x03(\v2\x18.quotalease.v1.SpendItemR\x05items\x12/\n" +
@@ -1985,23 +1994,24 @@ var file_quotalease_v1_lease_proto_depIdxs = []int32{
 	17, // 24: quotalease.v1.Dimension.cold:type_name -> quotalease.v1.Cold
 	20, // 25: quotalease.v1.WatchReply.notices:type_name -> quotalease.v1.Notice
 	1,  // 26: quotalease.v1.Notice.key:type_name -> quotalease.v1.Key
-	3,  // 27: quotalease.v1.SpendRequest.hello:type_name -> quotalease.v1.Hello
-	22, // 28: quotalease.v1.SpendRequest.items:type_name -> quotalease.v1.SpendItem
-	6,  // 29: quotalease.v1.SpendRequest.refunds:type_name -> quotalease.v1.Cancel
-	1,  // 30: quotalease.v1.SpendItem.key:type_name -> quotalease.v1.Key
-	9,  // 31: quotalease.v1.SpendReply.decisions:type_name -> quotalease.v1.Decision
-	12, // 32: quotalease.v1.SpendReply.keys:type_name -> quotalease.v1.KeyState
-	4,  // 33: quotalease.v1.LeaseService.Sync:input_type -> quotalease.v1.SyncRequest
-	18, // 34: quotalease.v1.LeaseService.Watch:input_type -> quotalease.v1.WatchRequest
-	21, // 35: quotalease.v1.LeaseService.Spend:input_type -> quotalease.v1.SpendRequest
-	8,  // 36: quotalease.v1.LeaseService.Sync:output_type -> quotalease.v1.SyncReply
-	19, // 37: quotalease.v1.LeaseService.Watch:output_type -> quotalease.v1.WatchReply
-	23, // 38: quotalease.v1.LeaseService.Spend:output_type -> quotalease.v1.SpendReply
-	36, // [36:39] is the sub-list for method output_type
-	33, // [33:36] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	2,  // 27: quotalease.v1.Notice.window:type_name -> quotalease.v1.Window
+	3,  // 28: quotalease.v1.SpendRequest.hello:type_name -> quotalease.v1.Hello
+	22, // 29: quotalease.v1.SpendRequest.items:type_name -> quotalease.v1.SpendItem
+	6,  // 30: quotalease.v1.SpendRequest.refunds:type_name -> quotalease.v1.Cancel
+	1,  // 31: quotalease.v1.SpendItem.key:type_name -> quotalease.v1.Key
+	9,  // 32: quotalease.v1.SpendReply.decisions:type_name -> quotalease.v1.Decision
+	12, // 33: quotalease.v1.SpendReply.keys:type_name -> quotalease.v1.KeyState
+	4,  // 34: quotalease.v1.LeaseService.Sync:input_type -> quotalease.v1.SyncRequest
+	18, // 35: quotalease.v1.LeaseService.Watch:input_type -> quotalease.v1.WatchRequest
+	21, // 36: quotalease.v1.LeaseService.Spend:input_type -> quotalease.v1.SpendRequest
+	8,  // 37: quotalease.v1.LeaseService.Sync:output_type -> quotalease.v1.SyncReply
+	19, // 38: quotalease.v1.LeaseService.Watch:output_type -> quotalease.v1.WatchReply
+	23, // 39: quotalease.v1.LeaseService.Spend:output_type -> quotalease.v1.SpendReply
+	37, // [37:40] is the sub-list for method output_type
+	34, // [34:37] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_lease_proto_init() }

@@ -1,0 +1,31 @@
+// Package postgres keeps the ledger in Postgres. SQL locks and stores; the arithmetic is
+// package ledger's. A transaction is three round trips: lock and read the clock, load, write
+// and commit. lock.go says why transactions cannot deadlock.
+//
+// The server needs nothing but the schema of package migrations. Classes exact, hard and
+// bounded keep their bounds over a failover only with a synchronous standby. A pooler in
+// transaction mode may stand between; if it does not know prepared statements, add
+// default_query_exec_mode=exec to the connection string.
+//
+// Promises, and the tests that guard them:
+//
+//   - It behaves as ledger.Store, Reader and Keeper say, with prepared statements and
+//     without. (TestConformance)
+//   - A transaction takes three round trips, whatever its size. (TestThreeRoundTrips)
+//   - Two transactions never deadlock, and first grants make one account.
+//     (TestP1LockOrder, TestP2FirstGrants)
+//   - A lock that is not free, a store that hangs and a demoted primary are ErrUnavailable in
+//     bounded time, never a denial. (TestP3DeadLockHolder, TestO2SlowStore,
+//     TestO1DemotedPrimary)
+//   - A client that hangs loses its locks. (TestP3HungReplica)
+//   - A transaction that conflicts runs again as a whole. (TestD5RetryAfter40001,
+//     TestSameIDUnderOtherLocks)
+//   - COMMIT is never cancelled, and an unknown outcome is settled by the same batch.
+//     (TestCommitIsNeverCancelled, TestD8UnknownCommit)
+//   - The clock is read under the locks, and a replica whose clock is off decides nothing.
+//     (TestClockIsReadUnderTheLock, TestReplicaClockSkew)
+//   - One changed counter is found and named. (TestVerifyFindsOneChangedCounter)
+//   - Hot rows are updated in place, and plans made on empty tables stay good.
+//     (TestP5UpdatesAreHOT, TestPlansOfEmptyTables)
+//   - Every statement fits the schema. (TestStatementsPrepare)
+package postgres
