@@ -66,6 +66,8 @@ type Agent struct {
 	table  *core.Table
 	seen   *meters
 
+	repeats repeats
+
 	mu     sync.Mutex // guards what follows; never held across an Uplink call
 	core   *core.Core
 	unhook context.CancelFunc // ends the Watch stream of the present incarnation

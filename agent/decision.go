@@ -18,6 +18,7 @@ type Decision struct {
 	Remaining     quota.Units  // as this agent knows it, never negative
 	RetryIn       time.Duration
 	Reset         time.Duration // until the window ends; 0: not known, or never
+	Window        time.Duration // how long the window is in all; 0: not known, or endless
 	Largest       quota.Units   // with too_large: the largest cost that can pass
 	PolicyVersion int64
 	Shadow        bool
@@ -44,7 +45,7 @@ const MaxCost = 1<<53 - 1
 func decision(t core.Taken) Decision {
 	d := Decision{
 		Allowed: t.Allowed, Reason: t.Reason, Limit: quota.LimitOf(quota.Units(t.Limit)),
-		Remaining: quota.Units(t.Remaining), RetryIn: t.RetryIn, Reset: t.Reset,
+		Remaining: quota.Units(t.Remaining), RetryIn: t.RetryIn, Reset: t.Reset, Window: t.Window,
 		Largest: quota.Units(t.Largest), PolicyVersion: t.Version,
 	}
 	if t.Limit < 0 {

@@ -33,6 +33,7 @@
 //   - A graceful stop reports and returns everything, and ends without a control plane too.
 //     (TestD6StopReportsAndReturnsEverything, TestD6StopEndsWithoutAControlPlane)
 //   - A spend that nobody waits for any more is taken back. (TestAnAbandonedSpendIsTakenBack)
+//   - A take that is repeated with its id is charged once. (TestARepeatedTakeIsChargedOnce)
 //   - Bad input names its field and makes no state. (TestBadInputNamesTheFieldAndMakesNoState)
 //   - The number of metric series does not depend on the number of tenants.
 //     (TestM1MetricsDoNotGrowWithTenants)

@@ -274,9 +274,9 @@ func (c *ControlPlane) Poll(ctx context.Context) error { return c.hub.poll(ctx) 
 // Sweep closes leases that are due, and says how many.
 func (c *ControlPlane) Sweep(ctx context.Context) (int, error) { return c.desk.Sweep(ctx) }
 
-// Keep folds and deletes old records.
+// Keep folds and deletes old records. It is for one caller at a time.
 func (c *ControlPlane) Keep(ctx context.Context) error {
-	return c.desk.Keep(ctx, c.cfg.Reader, c.cfg.Keeper, c.cfg.AccountRetention)
+	return c.desk.Keep(ctx, c.cfg.Keeper, c.cfg.AccountRetention)
 }
 
 func nudge(kick chan<- struct{}) {

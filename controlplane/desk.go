@@ -29,6 +29,7 @@ type Desk struct {
 	kick      func() // something was written that agents should hear of
 
 	offset atomic.Int64 // of the ledger's clock to this replica's, as last seen, in nanoseconds
+	folded ledger.ID    // Keep's walk over old grants goes on after this one; nil: from the oldest
 }
 
 // Now estimates the ledger's clock. What is decided by it is checked again with the ledger's

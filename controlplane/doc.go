@@ -38,6 +38,10 @@
 //   - While the clocks disagree reports count and nothing else happens.
 //     (TestWhileClocksDisagreeReportsCountAndAsksWait, TestWhileClocksDisagreeNothingIsSwept)
 //   - Any number of replicas close each lease once. (TestM5ThreeSweepersCloseEachLeaseOnce)
+//   - Housekeeping costs what there is to fold, however many accounts there are; what cannot be
+//     folded hides nothing, and a stop waits for one transaction at most.
+//     (TestKeepTouchesOnlyAccountsWithOldGrants, TestKeepGoesOnWhereItStopped,
+//     TestKeepEndsWithItsContext)
 //   - An event that commits late is told; a slow listener blocks nobody.
 //     (TestEventsThatCommitLateAreTold, TestASlowWatcherLosesNoticesAndBlocksNobody)
 //   - A bad policy file leaves the last good policy, and readiness says so.

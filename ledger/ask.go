@@ -179,8 +179,8 @@ func (b *Book) whyNot(a *Account, n Units) quota.Reason {
 
 // Peek says why a cost of n would be denied at this moment; quota.Allowed if it would pass.
 func (b *Book) Peek(id AccountID, n Units) quota.Reason {
-	a, ok := b.accounts[id]
-	if !ok {
+	a, err := b.opened(id)
+	if err != nil {
 		return quota.Unavailable
 	}
 	if reason := b.whyNot(a, n); reason != quota.ExactLane {

@@ -8,19 +8,16 @@ import (
 // Fold forgets the account's settled grants that nobody has touched since before: their
 // tallies are summed into the account's folded tally, which Verify adds to what remains. A
 // grant with units in O, H or U is never folded (3.10), nor one whose id would be accepted
-// as a new one, nor unleased use while its window runs. It returns how many went.
+// as a new one, nor unleased use, whose id serves as long as its window: those are few and go
+// with their account. It returns how many went.
 func (b *Book) Fold(id AccountID, before time.Time) (int, error) {
-	a, ok := b.accounts[id]
-	if !ok {
+	if _, ok := b.accounts[id]; !ok {
 		return 0, ErrNotLocked
 	}
 	n := 0
 	sum := b.foldedTallies[id]
 	for _, g := range b.ofAccount[id] {
-		if !g.settled() || !g.UpdatedAt.Before(before) || !b.tooOld(g.ID) {
-			continue
-		}
-		if g.Kind == KindUnleased && (a.ID.Window.Endless() || !a.ID.Window.End.Before(before)) {
+		if !g.settled() || g.Kind == KindUnleased || !g.UpdatedAt.Before(before) || !b.tooOld(g.ID) {
 			continue
 		}
 		next, err := sum.plus(g.Tally(), 1)

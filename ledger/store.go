@@ -77,9 +77,26 @@ type Keeper interface {
 	// Verify recomputes every counter from the grants, in one consistent snapshot, and calls
 	// found for each difference; progress is called now and then with counts so far.
 	Verify(ctx context.Context, found func(Difference), progress func(accounts, grants int)) (Verified, error)
+	// Foldable walks the grants of the lowest ids upward: those above after whose id is older
+	// than before, at most limit of them (0: 1000). It lists the accounts, in the order of
+	// CompareAccounts, of those among them that are settled and were not updated since before,
+	// unleased use aside: what Fold may take. The next call goes on after next; it is the nil
+	// id when the walk is over. What Fold then refuses stays, and is met in the next walk.
+	Foldable(ctx context.Context, before time.Time, after ID, limit int) (accounts []AccountID, next ID, err error)
 	// Prune deletes what retention is over for: events and incarnations unseen since, participants,
 	// and accounts (with all their records) whose window ended before accountsBefore.
 	Prune(ctx context.Context, recordsBefore, accountsBefore time.Time) (int64, error)
+}
+
+// LowestID is the bound between ids by age: those made in an earlier millisecond are below it,
+// those made at or after at are not.
+func LowestID(at time.Time) ID {
+	var id ID
+	ms := max(at.UnixMilli(), 0)
+	for i := range 6 {
+		id[i] = byte(ms >> (40 - 8*i))
+	}
+	return id
 }
 
 // Verified says how much Verify looked at.

@@ -62,7 +62,8 @@ type Core struct {
 	spends   []*spend
 	spending []*spend
 	refunds  []*pb.Cancel
-	refunded int // of refunds, carried by the Spend in flight
+	refunded int  // of refunds, carried by the Spend in flight
+	spendOut bool // a Spend is in flight
 
 	stopping bool
 	faults   map[string]int64 // protocol faults the ledger told us of, by code

@@ -2,6 +2,7 @@ package core
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/quotalease/quotalease/ledger/quota"
 )
@@ -69,6 +70,7 @@ type Taken struct {
 	Largest   int64
 	RetryIn   Instant
 	Reset     Instant
+	Window    time.Duration
 	Version   int64
 }
 
@@ -106,7 +108,7 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 func (k *Key) answer(now Instant, inHand int64) Taken {
 	t := Taken{Remaining: max(0, inHand), Limit: k.dim.Load().Limit, Version: k.dim.Load().version}
 	if v := k.view.Load(); v != nil {
-		t.Limit, t.Version = v.limit, v.policyVersion
+		t.Limit, t.Version, t.Window = v.limit, v.policyVersion, v.length
 		if v.windowEnd > now {
 			t.Reset = v.windowEnd - now
 			t.Remaining += v.headroom

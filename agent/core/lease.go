@@ -103,5 +103,6 @@ type view struct {
 	generation    int64
 	policyVersion int64
 	window        *pb.Window
-	windowEnd     Instant // by the estimate of ledger time; 0: endless
+	windowEnd     Instant       // by the estimate of ledger time; 0: endless
+	length        time.Duration // of the window
 }

@@ -143,6 +143,7 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 		policyVersion: st.GetPolicyVersion(), window: st.GetWindow(),
 	}
 	if end := st.GetWindow().GetEndUs(); end > 0 {
+		v.length = micros(end - st.GetWindow().GetStartUs())
 		v.windowEnd = max(now+1, c.ledgerOn+time.UnixMicro(end).Sub(c.ledgerAt))
 	}
 	old := k.view.Load()
@@ -228,7 +229,7 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 // original's.
 func (c *Core) reincarnate(now Instant) {
 	c.incarnation, c.token = c.newID(now), nil
-	c.cancels, c.refunds = nil, nil // the original's to make
+	c.cancels, c.refunds, c.refunded = nil, nil, 0 // the original's to make
 	for _, k := range slices.Clone(c.keys) {
 		k.ask = nil
 		for _, l := range slices.Concat(k.closing, k.held()) {

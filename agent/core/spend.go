@@ -44,7 +44,7 @@ func (c *Core) abandon(s *spend) {
 
 // SpendWaiting reports that BuildSpend has something to send.
 func (c *Core) SpendWaiting(now Instant) bool {
-	return c.spending == nil && c.refunded == 0 && now >= c.retryAt && (len(c.spends) > 0 || len(c.refunds) > 0)
+	return !c.spendOut && now >= c.retryAt && (len(c.spends) > 0 || len(c.refunds) > 0)
 }
 
 // BuildSpend returns the next request of the exact lane, or nil. validFor bounds how long an
@@ -53,6 +53,7 @@ func (c *Core) BuildSpend(now Instant, validFor Instant) *pb.SpendRequest {
 	if !c.SpendWaiting(now) {
 		return nil
 	}
+	c.spendOut = true
 	n := min(len(c.spends), maxSpends)
 	c.spending = slices.Clone(c.spends[:n])
 	c.spends = slices.Clone(c.spends[n:])
@@ -69,7 +70,7 @@ func (c *Core) BuildSpend(now Instant, validFor Instant) *pb.SpendRequest {
 // outcome is unknown: the callers are told of an outage and the items are taken back.
 func (c *Core) SpendDone(now Instant, sent Instant, reply *pb.SpendReply) {
 	items, refunded := c.spending, c.refunded
-	c.spending, c.refunded = nil, 0
+	c.spending, c.refunded, c.spendOut = nil, 0, false
 	if reply == nil {
 		c.failed(now, sent)
 		for _, s := range items {

@@ -10,10 +10,8 @@ import (
 
 // Low tells the core that a taker passed the watermark of a key's newest lease.
 func (c *Core) Low(now Instant, k *Key) {
-	if k.known() {
-		k.lastUse = now
-		c.tend(now, k)
-	}
+	k.lastUse = now
+	c.tend(now, k)
 }
 
 // Tick lets time pass: leases end, renewals fall due, idle keys are forgotten.
@@ -32,6 +30,9 @@ func (c *Core) NextTick() (Instant, bool) { return c.wakes.next() }
 
 // tend brings one key up to date: it is called after every event that concerns the key.
 func (c *Core) tend(now Instant, k *Key) {
+	if !k.known() {
+		return
+	}
 	k.noteUse(now)
 	for _, l := range k.held() {
 		if now >= l.deadline || c.stopping {
@@ -255,7 +256,7 @@ func (c *Core) Stop(now Instant) {
 
 // Owes reports that something is still unreported or unreturned.
 func (c *Core) Owes() bool {
-	if len(c.cancels) > 0 || len(c.refunds) > 0 || len(c.spending) > 0 {
+	if len(c.cancels) > 0 || len(c.refunds) > 0 || c.spendOut {
 		return true
 	}
 	for _, k := range slices.Clone(c.keys) {

@@ -36,6 +36,7 @@ const (
 // Taker decides. *agent.Agent is one.
 type Taker interface {
 	Take(ctx context.Context, tenant, dimension string, cost int64) (agent.Decision, error)
+	TakeOnce(ctx context.Context, id, tenant, dimension string, cost int64) (agent.Decision, error)
 }
 
 // Server is the gRPC door to an agent's decisions, with the standard health service and
@@ -105,7 +106,7 @@ func (s *decisions) Take(ctx context.Context, req *pb.TakeRequest) (*pb.TakeRepl
 	if err := validate(key, cost); err != nil {
 		return nil, errorStatus(key, err)
 	}
-	d, err := s.taker.Take(ctx, key.Tenant, key.Dimension, cost)
+	d, err := s.decide(ctx, req.GetId(), key, cost)
 	switch {
 	case err != nil:
 		return nil, errorStatus(key, err)
@@ -113,6 +114,13 @@ func (s *decisions) Take(ctx context.Context, req *pb.TakeRequest) (*pb.TakeRepl
 		return nil, deniedStatus(key, d)
 	}
 	return replyOf(d), nil
+}
+
+func (s *decisions) decide(ctx context.Context, id string, key quota.Key, cost int64) (agent.Decision, error) {
+	if id != "" {
+		return s.taker.TakeOnce(ctx, id, key.Tenant, key.Dimension, cost)
+	}
+	return s.taker.Take(ctx, key.Tenant, key.Dimension, cost)
 }
 
 func validate(key quota.Key, cost int64) error {

@@ -40,6 +40,7 @@ type fakeTaker struct {
 
 	mu    sync.Mutex
 	asked []asked
+	ids   []string
 }
 
 type asked struct {
@@ -55,6 +56,13 @@ func (f *fakeTaker) Take(ctx context.Context, tenant, dimension string, cost int
 		f.hold(ctx)
 	}
 	return f.decision, f.err
+}
+
+func (f *fakeTaker) TakeOnce(ctx context.Context, id, tenant, dimension string, cost int64) (agent.Decision, error) {
+	f.mu.Lock()
+	f.ids = append(f.ids, id)
+	f.mu.Unlock()
+	return f.Take(ctx, tenant, dimension, cost)
 }
 
 func (f *fakeTaker) calls() []asked {
@@ -379,5 +387,19 @@ func TestServeReportsABrokenListener(t *testing.T) {
 	cancel()
 	if err := NewServer(&fakeTaker{}).Serve(stopped, bufconn.Listen(1)); err != nil {
 		t.Errorf("serve after the end: %v", err)
+	}
+}
+
+func TestAnIDIsHandedOn(t *testing.T) {
+	t.Parallel()
+	f := &fakeTaker{decision: agent.Decision{Allowed: true}}
+	conn, _ := served(t, f)
+	for _, id := range []string{"order-1", ""} {
+		if _, err := pb.NewDecisionServiceClient(conn).Take(t.Context(), &pb.TakeRequest{Tenant: "acme", Dimension: "calls", Id: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(f.ids) != 1 || f.ids[0] != "order-1" || len(f.calls()) != 2 {
+		t.Errorf("ids %q of %d takes", f.ids, len(f.calls()))
 	}
 }

@@ -30,6 +30,7 @@ type fakeAgent struct {
 
 	mu    sync.Mutex
 	asked []asked
+	ids   []string
 }
 
 type asked struct {
@@ -42,6 +43,13 @@ func (f *fakeAgent) Take(_ context.Context, tenant, dimension string, cost int64
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, asked{tenant, dimension, cost})
 	return f.decision, f.err
+}
+
+func (f *fakeAgent) TakeOnce(ctx context.Context, id, tenant, dimension string, cost int64) (agent.Decision, error) {
+	f.mu.Lock()
+	f.ids = append(f.ids, id)
+	f.mu.Unlock()
+	return f.Take(ctx, tenant, dimension, cost)
 }
 
 func (f *fakeAgent) Ready() error { return f.notReady }

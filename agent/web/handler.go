@@ -24,6 +24,7 @@ const (
 // Agent decides, and knows whether it should be asked. *agent.Agent is one.
 type Agent interface {
 	Take(ctx context.Context, tenant, dimension string, cost int64) (agent.Decision, error)
+	TakeOnce(ctx context.Context, id, tenant, dimension string, cost int64) (agent.Decision, error)
 	Ready() error
 }
 

@@ -32,7 +32,11 @@ func (h *handler) describe(head http.Header, dimension string, d agent.Decision)
 	}
 	limit, remaining := max(0, int64(d.Limit.Units)), max(0, int64(d.Remaining))
 	name := `"` + dimension + `"`
-	head.Set("RateLimit-Policy", name+";q="+integer(limit))
+	policy := name + ";q=" + integer(limit)
+	if w := roundUp(d.Window, time.Second); w > 0 {
+		policy += ";w=" + integer(w)
+	}
+	head.Set("RateLimit-Policy", policy)
 	item := name + ";r=" + integer(remaining)
 	if t := more(d); t > 0 {
 		item += ";t=" + integer(t)

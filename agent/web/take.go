@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -18,8 +19,17 @@ const maxBody = 64 << 10
 
 // request is one take.
 type request struct {
+	id   *string // of a take that may be repeated
 	key  quota.Key
 	cost int64
+}
+
+// decide asks the agent.
+func (h *handler) decide(ctx context.Context, req request) (agent.Decision, error) {
+	if req.id != nil {
+		return h.agent.TakeOnce(ctx, *req.id, req.key.Tenant, req.key.Dimension, req.cost)
+	}
+	return h.agent.Take(ctx, req.key.Tenant, req.key.Dimension, req.cost)
 }
 
 // take answers POST /v1/take. A denied take is 429, so that a caller who looks at nothing
@@ -41,7 +51,7 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request) {
 		h.noDecision(w, err)
 		return
 	}
-	d, err := h.agent.Take(r.Context(), req.key.Tenant, req.key.Dimension, req.cost)
+	d, err := h.decide(r.Context(), req)
 	if err != nil {
 		h.noDecision(w, err)
 		return
@@ -55,7 +65,7 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request) {
 }
 
 func badBody() error {
-	return &quota.FieldError{Field: "body", Allowed: `one JSON object in UTF-8: {"tenant": text, "dimension": text, "cost": whole number}`}
+	return &quota.FieldError{Field: "body", Allowed: `one JSON object in UTF-8: {"tenant": text, "dimension": text, "cost": whole number, "id": text}`}
 }
 
 // readTake reads a body. It is stricter than a JSON reader: names are compared exactly and
@@ -104,10 +114,14 @@ func (req *request) set(name string, value json.RawMessage) (err error) {
 		req.key.Tenant, err = readText(name, value)
 	case "dimension":
 		req.key.Dimension, err = readText(name, value)
+	case "id":
+		var id string
+		id, err = readText(name, value)
+		req.id = &id
 	case "cost":
 		req.cost, err = readCost(string(value))
 	default:
-		err = &quota.FieldError{Field: clip(name), Allowed: "not a field; fields are tenant, dimension and cost"}
+		err = &quota.FieldError{Field: clip(name), Allowed: "not a field; fields are tenant, dimension, cost and id"}
 	}
 	return err
 }

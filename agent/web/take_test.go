@@ -2,6 +2,9 @@ package web_test
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,12 +25,12 @@ func decode[T any](t fataler, text []byte) (v T) {
 type refusal struct{ Type, Title, Detail, Field string }
 
 const (
-	wholeBody  = `one JSON object in UTF-8: {"tenant": text, "dimension": text, "cost": whole number}`
+	wholeBody  = `one JSON object in UTF-8: {"tenant": text, "dimension": text, "cost": whole number, "id": text}`
 	tenantIs   = "1 to 256 bytes of UTF-8 without control characters"
 	dimIs      = "1 to 63 characters of a-z, 0-9, '_', '-' and '.', beginning with a letter or digit"
 	costIs     = "a whole number from 0 to 9007199254740991"
 	textIs     = "text, without U+FFFD and unpaired surrogates"
-	notAField  = "not a field; fields are tenant, dimension and cost"
+	notAField  = "not a field; fields are tenant, dimension, cost and id"
 	fieldsHead = `{"tenant":"acme","dimension":"calls"`
 )
 
@@ -150,4 +153,19 @@ func FuzzTakeBody(f *testing.F) {
 			t.Fatalf("%q: headers %v", body, w.Header())
 		}
 	})
+}
+
+func TestAnIDIsHandedOn(t *testing.T) {
+	t.Parallel()
+	f := &fakeAgent{decision: agent.Decision{Allowed: true}}
+	h := door(t, f, web.Config{})
+	for _, body := range []string{
+		`{"tenant":"acme","dimension":"calls","id":"order-1"}`, `{"tenant":"acme","dimension":"calls"}`, `{"tenant":"acme","dimension":"calls","id":""}`,
+	} {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/take", strings.NewReader(body)))
+	}
+	// An empty id is the agent's to refuse.
+	if want := []string{"order-1", ""}; !slices.Equal(f.ids, want) || len(f.calls()) != 3 {
+		t.Errorf("ids %q of %d takes", f.ids, len(f.calls()))
+	}
 }

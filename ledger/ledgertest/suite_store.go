@@ -62,30 +62,10 @@ func everyFieldComesBack(r *room) {
 		Window: quota.NewWindow(now.Add(-time.Hour), now.Add(time.Hour)),
 	}
 	agent := r.id()
-	var last ledger.Changes
-	write := func(scope ledger.Scope, fn func(*ledger.Book) error) {
-		r.Helper()
-		r.must(r.update(scope, func(b *ledger.Book) error {
-			err := fn(b)
-			last = b.Changes()
-			return err
-		}))
-		r.compare(last)
-	}
 	r.terms.TTL, r.terms.Grace = time.Millisecond, time.Millisecond
-	hello := ledger.Hello{Incarnation: agent, Name: "node ñ", Region: "eu", PolicyVersion: 1}
-	write(ledger.Scope{Agents: []ledger.ID{agent}}, func(b *ledger.Book) error {
-		b.Admit(hello, r.id())
-		b.Admit(hello, r.id())
-		return nil
-	})
-	hello.Token = last.Incarnations[0].Issued[1]
-	write(ledger.Scope{Agents: []ledger.ID{agent}}, func(b *ledger.Book) error {
-		b.Admit(hello, r.id())
-		return nil
-	})
+	r.writeIncarnation(agent)
 	revoked, held := r.newAsk(agent, 200), r.newAsk(agent, 300)
-	write(ledger.Scope{}, func(b *ledger.Book) error {
+	r.write(ledger.Scope{}, func(b *ledger.Book) error {
 		for _, ask := range []ledger.Ask{revoked, held} {
 			if _, err := b.Ask(ask, r.terms, whole); err != nil {
 				return err
@@ -95,19 +75,44 @@ func everyFieldComesBack(r *room) {
 		return err
 	})
 	r.untilDue(1)
-	write(ledger.Scope{}, func(b *ledger.Book) error { return b.Expire(r.account) })
-	write(ledger.Scope{}, func(b *ledger.Book) error {
+	r.write(ledger.Scope{}, func(b *ledger.Book) error { return b.Expire(r.account) })
+	r.write(ledger.Scope{}, func(b *ledger.Book) error {
 		_, err := b.Spend(r.newSpend(agent, 900), r.terms) // moves held units
 		return err
 	})
-	write(ledger.Scope{Grants: []ledger.ID{held.ID}}, func(b *ledger.Book) error {
+	r.write(ledger.Scope{Grants: []ledger.ID{held.ID}}, func(b *ledger.Book) error {
 		_, err := b.Report(ledger.Report{ID: held.ID, Account: r.account, Agent: agent, Taken: 60, Refunded: 3, Returned: 5})
 		return err
 	})
-	write(ledger.Scope{}, func(b *ledger.Book) error {
+	r.write(ledger.Scope{}, func(b *ledger.Book) error {
 		_, err := b.Report(ledger.Report{ID: r.id(), Account: r.account, Agent: agent, Taken: 77, Unleased: true})
 		return err
 	})
+	r.writeRaise(agent)
+	r.everyFieldWasSet()
+	r.verify()
+}
+
+// writeIncarnation is a first Sync whose answer was lost once, and the second.
+func (r *room) writeIncarnation(agent ledger.ID) {
+	r.Helper()
+	hello := ledger.Hello{Incarnation: agent, Name: "node ñ", Region: "eu", PolicyVersion: 1}
+	scope := ledger.Scope{Agents: []ledger.ID{agent}}
+	wrote := r.write(scope, func(b *ledger.Book) error {
+		b.Admit(hello, r.id())
+		b.Admit(hello, r.id())
+		return nil
+	})
+	hello.Token = wrote.Incarnations[0].Issued[1]
+	r.write(scope, func(b *ledger.Book) error {
+		b.Admit(hello, r.id())
+		return nil
+	})
+}
+
+// writeRaise raises the limit, and lets headroom grow while somebody waits for it.
+func (r *room) writeRaise(agent ledger.ID) {
+	r.Helper()
 	r.terms.PolicyVersion = 2
 	r.SetPolicyVersion(2)
 	r.terms.Limit = quota.LimitOf(5_000)
@@ -117,19 +122,29 @@ func everyFieldComesBack(r *room) {
 		_, err := b.Spend(r.newSpend(agent, 4_999), r.terms) // somebody waits
 		return err
 	}
-	write(ledger.Scope{}, func(b *ledger.Book) error {
+	r.write(ledger.Scope{}, func(b *ledger.Book) error {
 		if _, err := b.Ask(live, r.terms, whole); err != nil {
 			return err
 		}
 		return denied(b)
 	})
-	write(ledger.Scope{Grants: []ledger.ID{live.ID}}, func(b *ledger.Book) error {
+	r.write(ledger.Scope{Grants: []ledger.ID{live.ID}}, func(b *ledger.Book) error {
 		_, err := b.Report(ledger.Report{ID: live.ID, Account: r.account, Agent: agent, Taken: 4})
 		return err
 	})
-	write(ledger.Scope{}, denied)
-	r.everyFieldWasSet()
-	r.verify()
+	r.write(ledger.Scope{}, denied)
+}
+
+// write runs fn and holds what the store returns to what fn changed.
+func (r *room) write(scope ledger.Scope, fn func(*ledger.Book) error) (wrote ledger.Changes) {
+	r.Helper()
+	r.must(r.update(scope, func(b *ledger.Book) error {
+		err := fn(b)
+		wrote = b.Changes()
+		return err
+	}))
+	r.compare(wrote)
+	return wrote
 }
 
 // compare holds what the store returns to what the rules said it should write.

@@ -13,10 +13,11 @@ type record struct {
 	tally ledger.Tally
 }
 
-// settled reports that nothing of the grant is outstanding, held or uncertain.
+// settled reports that nothing of the grant is outstanding, held or uncertain, so that it may
+// be folded. Unleased use never is.
 func (r *record) settled() bool {
 	t := r.tally
-	return r.grant.State != ledger.Live && t.Outstanding == 0 && t.Held == 0 && t.Uncertain == 0
+	return r.grant.State != ledger.Live && r.grant.Kind != ledger.KindUnleased && t.Outstanding == 0 && t.Held == 0 && t.Uncertain == 0
 }
 
 // index is a sorted list of records. Order must not depend on anything that changes while a

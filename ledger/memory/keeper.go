@@ -36,6 +36,43 @@ func (s *Store) Verify(
 	return v, nil
 }
 
+// Foldable implements ledger.Keeper.
+func (s *Store) Foldable(
+	ctx context.Context, before time.Time, after ledger.ID, limit int,
+) ([]ledger.AccountID, ledger.ID, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, ledger.ID{}, err
+	}
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from, met := slices.BinarySearchFunc(s.byID.list, after, func(r *record, id ledger.ID) int {
+		return compareIDs(r.grant.ID, id)
+	})
+	if met {
+		from++
+	}
+	young := ledger.LowestID(before)
+	var accounts []ledger.AccountID
+	var next ledger.ID
+	for i, r := range s.byID.list[from:] {
+		if compareIDs(r.grant.ID, young) >= 0 {
+			break
+		}
+		if r.settled() && r.grant.UpdatedAt.Before(before) {
+			accounts = append(accounts, r.grant.Account)
+		}
+		if i+1 == limit {
+			next = r.grant.ID
+			break
+		}
+	}
+	slices.SortFunc(accounts, ledger.CompareAccounts)
+	return slices.Compact(accounts), next, nil
+}
+
 // Prune implements ledger.Keeper.
 func (s *Store) Prune(ctx context.Context, recordsBefore, accountsBefore time.Time) (int64, error) {
 	if err := ctx.Err(); err != nil {

@@ -17,55 +17,68 @@ func numbered(at time.Time, n uint64) ledger.ID {
 	return id
 }
 
-// TestLoadsAreBounded counts what a transaction loads of an account with 3,000 spends, 2,000
-// closed leases, 1,500 due ones and 100 live ones.
-func TestLoadsAreBounded(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 11, 29, 3, 0, 0, 0, time.UTC)
-	s := New(func() time.Time { return now })
-	id := ledger.AccountID{Key: quota.Key{Tenant: "acme", Dimension: "calls"}}
-	scope := ledger.Scope{Accounts: []ledger.AccountID{id}}
-	terms := ledger.Terms{
-		Kind: quota.Period, Class: quota.Bounded, Limit: quota.NoLimit, Budget: quota.NoLimit, TTL: time.Minute, Grace: time.Second,
+// crowd is an account with 3,000 spends, 2,000 closed leases, 1,500 due ones and 100 live ones.
+type crowd struct {
+	*testing.T
+	*Store
+	now  time.Time
+	id   ledger.AccountID
+	made uint64
+}
+
+func (c *crowd) update(fn func(*ledger.Book) error) {
+	c.Helper()
+	if err := c.Update(context.Background(), ledger.Scope{Accounts: []ledger.AccountID{c.id}}, fn); err != nil {
+		c.Fatal(err)
 	}
-	made := uint64(0)
-	update := func(fn func(*ledger.Book) error) {
-		t.Helper()
-		if err := s.Update(context.Background(), scope, fn); err != nil {
-			t.Fatal(err)
-		}
-	}
-	lease := func(n int) {
-		update(func(b *ledger.Book) error {
-			for range n {
-				made++
-				ask := ledger.Ask{ID: numbered(now, made), Account: id, Agent: numbered(now, made%50), Want: 1, Need: 1}
-				if _, err := b.Ask(ask, terms, func(ledger.Room) ledger.Units { return 1 }); err != nil {
-					return err
-				}
+}
+
+var loose = ledger.Terms{
+	Kind: quota.Period, Class: quota.Bounded, Limit: quota.NoLimit, Budget: quota.NoLimit, TTL: time.Minute, Grace: time.Second,
+}
+
+func (c *crowd) lease(n int) {
+	c.Helper()
+	c.update(func(b *ledger.Book) error {
+		for range n {
+			c.made++
+			ask := ledger.Ask{ID: numbered(c.now, c.made), Account: c.id, Agent: numbered(c.now, c.made%50), Want: 1, Need: 1}
+			if _, err := b.Ask(ask, loose, func(ledger.Room) ledger.Units { return 1 }); err != nil {
+				return err
 			}
-			return nil
-		})
-	}
+		}
+		return nil
+	})
+}
+
+func gather(t *testing.T) *crowd {
+	t.Helper()
+	c := &crowd{T: t, now: start(), id: ledger.AccountID{Key: quota.Key{Tenant: "acme", Dimension: "calls"}}}
+	c.Store = New(func() time.Time { return c.now })
 	for range 3_000 {
-		update(func(b *ledger.Book) error {
-			made++
-			_, err := b.Spend(ledger.Spend{ID: numbered(now, made), Account: id, Agent: numbered(now, 1), Cost: 1}, terms)
+		c.update(func(b *ledger.Book) error {
+			c.made++
+			_, err := b.Spend(ledger.Spend{ID: numbered(c.now, c.made), Account: c.id, Agent: numbered(c.now, 1), Cost: 1}, loose)
 			return err
 		})
 	}
-	lease(1_000)
-	lease(1_000)
-	now = now.Add(time.Hour)
+	c.lease(1_000)
+	c.lease(1_000)
+	c.now = c.now.Add(time.Hour)
 	for range 2 {
-		update(func(b *ledger.Book) error { return b.Expire(id) })
+		c.update(func(b *ledger.Book) error { return b.Expire(c.id) })
 	}
-	lease(1_500)
-	now = now.Add(50 * time.Second)
-	lease(100)
-	now = now.Add(20 * time.Second)
+	c.lease(1_500)
+	c.now = c.now.Add(50 * time.Second)
+	c.lease(100)
+	c.now = c.now.Add(20 * time.Second)
+	return c
+}
 
-	old := now.Add(-30 * time.Minute)
+func TestLoadsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := gather(t)
+	old := s.now.Add(-30 * time.Minute)
 	for name, c := range map[string]struct {
 		scope ledger.Scope
 		want  int
@@ -76,7 +89,7 @@ func TestLoadsAreBounded(t *testing.T) {
 		"all live leases":   {ledger.Scope{Live: true}, ledger.HeldBatch + 1_600},
 		"one agent's lease": {ledger.Scope{Agents: []ledger.ID{numbered(start().Add(time.Hour+50*time.Second), 7)}}, ledger.HeldBatch + ledger.DueBatch + 2},
 	} {
-		c.scope.Accounts = scope.Accounts
+		c.scope.Accounts = []ledger.AccountID{s.id}
 		l := s.load(c.scope)
 		seen := map[ledger.ID]bool{}
 		for i, g := range l.Grants {

@@ -22,6 +22,7 @@ type Store struct {
 	onCommit      func() Outcome
 	accounts      map[ledger.AccountID]*account
 	grants        map[ledger.ID]*record
+	byID          index // all grants
 	due           index // live leases of all accounts, soonest to close first
 	participants  map[quota.Key]map[ledger.ID]ledger.Participant
 	incarnations  map[ledger.ID]ledger.Incarnation
@@ -43,6 +44,7 @@ func New(now func() time.Time) *Store {
 		retention:    30 * 24 * time.Hour,
 		accounts:     map[ledger.AccountID]*account{},
 		grants:       map[ledger.ID]*record{},
+		byID:         index{order: byID},
 		due:          index{order: soonestClosed},
 		participants: map[quota.Key]map[ledger.ID]ledger.Participant{},
 		incarnations: map[ledger.ID]ledger.Incarnation{},
@@ -165,6 +167,9 @@ func (s *Store) put(g ledger.Grant) {
 		s.grants[g.ID] = r
 	}
 	r.grant, r.tally = g, g.Tally()
+	if !ok {
+		s.byID.add(r) // once: an id never changes
+	}
 	a.add(r)
 	if g.State == ledger.Live {
 		s.due.add(r)
@@ -175,6 +180,7 @@ func (s *Store) drop(id ledger.ID) {
 	r := s.grants[id]
 	s.accounts[r.grant.Account].remove(r)
 	s.due.remove(r)
+	s.byID.remove(r)
 	delete(s.grants, id)
 }
 

