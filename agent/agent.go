@@ -134,7 +134,7 @@ func (a *Agent) Take(ctx context.Context, tenant, dimension string, cost int64) 
 			if t.Low {
 				a.low(k)
 			}
-			if t.Denied {
+			if t.Denied && cost > 0 { // a peek asked, and was told
 				a.seen.denied(dimension, t.Reason)
 			}
 			return decision(t), nil
@@ -170,7 +170,7 @@ func (a *Agent) await(ctx context.Context, id quota.Key, cost int64) (Decision, 
 	case o := <-done:
 		kick(a.syncKick)
 		kick(a.tickKick)
-		return a.outcome(id, o)
+		return a.outcome(id, cost, o)
 	default:
 	}
 	kick(a.syncKick)
@@ -181,11 +181,11 @@ func (a *Agent) await(ctx context.Context, id quota.Key, cost int64) (Decision, 
 	for {
 		select {
 		case o := <-done:
-			return a.outcome(id, o)
+			return a.outcome(id, cost, o)
 		case <-a.stopped:
 			select {
 			case o := <-done: // the units are charged: the caller has them
-				return a.outcome(id, o)
+				return a.outcome(id, cost, o)
 			default:
 				return Decision{}, ErrStopped
 			}
@@ -203,7 +203,7 @@ func (a *Agent) await(ctx context.Context, id quota.Key, cost int64) (Decision, 
 				kick(a.spendKick)
 				select {
 				case o := <-done:
-					return a.outcome(id, o)
+					return a.outcome(id, cost, o)
 				default:
 					return Decision{}, ctx.Err()
 				}
@@ -217,7 +217,7 @@ func (a *Agent) await(ctx context.Context, id quota.Key, cost int64) (Decision, 
 		if !mine {
 			o = <-done
 		}
-		return a.outcome(id, o)
+		return a.outcome(id, cost, o)
 	}
 }
 
@@ -243,7 +243,7 @@ func (a *Agent) morePatience(w *core.Waiter, patience *time.Duration) time.Durat
 }
 
 // outcome turns the core's answer into the caller's.
-func (a *Agent) outcome(id quota.Key, o core.Outcome) (Decision, error) {
+func (a *Agent) outcome(id quota.Key, cost int64, o core.Outcome) (Decision, error) {
 	switch {
 	case o.Bad != nil:
 		return Decision{}, o.Bad
@@ -259,7 +259,7 @@ func (a *Agent) outcome(id quota.Key, o core.Outcome) (Decision, error) {
 		if o.Reason == quota.OpenMode {
 			a.wentOpen(id)
 		}
-	default:
+	case cost > 0:
 		a.seen.denied(id.Dimension, o.Reason)
 	}
 	return decision(o.Taken), nil

@@ -15,7 +15,7 @@ type Decision struct {
 	Allowed       bool
 	Reason        quota.Reason // why denied; or what is special about the allowance (open_mode, cold)
 	Limit         quota.Limit  // of the key's window
-	Remaining     quota.Units  // as this agent knows it, never negative
+	Remaining     quota.Units  // as this agent knows it, never negative; 0 without a limit, where it means nothing
 	RetryIn       time.Duration
 	Reset         time.Duration // until the window ends; 0: not known, or never
 	Window        time.Duration // how long the window is in all; 0: not known, or endless

@@ -30,7 +30,7 @@ func newMeters(a *Agent) *meters {
 		open: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quotalease_agent_open_total", Help: "Takes allowed without a lease, by outage mode open.",
 		}, []string{"dimension"}),
-		taken:   desc("taken_units_total", "Units spent from leases.", "dimension"),
+		taken:   desc("taken_units_total", "Units that callers were allowed, by the way they were had.", "dimension", "lane"),
 		inHand:  desc("in_hand_units", "Units that can be taken now.", "dimension"),
 		faults:  desc("faults_total", "Messages that the ledger refused.", "code"),
 		keys:    desc("keys", "Keys held."),
@@ -73,8 +73,10 @@ func (m *meters) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for dimension, n := range stats.Taken {
-		ch <- prometheus.MustNewConstMetric(m.taken, prometheus.CounterValue, float64(n), dimension)
+	for lane, units := range map[string]map[string]int64{"lease": stats.Leased, "exact": stats.Exact, "unleased": stats.Unleased} {
+		for dimension, n := range units {
+			ch <- prometheus.MustNewConstMetric(m.taken, prometheus.CounterValue, float64(n), dimension, lane)
+		}
 	}
 	for dimension, n := range stats.InHand {
 		gauge(m.inHand, float64(n), dimension)

@@ -4,5 +4,36 @@
 // exists here and nowhere else.
 //
 // An account's counters are the sum of its grants' tallies: a rule changes a grant, and
-// Book.replace moves the account by the difference.
+// Book.replace moves the account by the difference. So a unit is in one place at a time by
+// construction, and Audit can recompute every counter.
+//
+// Promises, and the tests that guard them:
+//
+//   - Safety: use never exceeds what the account accounts for, nor the largest limit with what
+//     was given back, in any history of asks, losses, repeats, crashes and cuts: exact and hard
+//     0 over, bounded at most its budget. (TestHistories)
+//   - Every unit ever granted is in exactly one place. (TestR2_6ColumnsSayWhereEveryUnitIs,
+//     TestVerifyFindsWhatDoesNotAddUp)
+//   - No grant is above the headroom or the exposure that the budget leaves.
+//     (TestR2_4ExposureIsComputedBeforeItIsAccepted)
+//   - The class says where the unconfirmed rest of a dead lease goes, and bounded gives back
+//     only when it is needed. (TestR2_5ClassSaysWhereTheRemainderGoes,
+//     TestR2_7BoundedGivesBackOnlyWhenNeeded, TestR2_7HardNeverGivesBack)
+//   - A repeated request gets its first answer and nothing twice.
+//     (TestR2_2TheSameIdGetsTheSameAnswer, TestD1LostReply,
+//     TestASpendIsOneItemHoweverOftenItIsSent, TestA3Refunds)
+//   - Reports count the same in whatever order they come, also late.
+//     (TestD3ReportsInAnyOrderMergeAlike, TestALateReportTakesFromHFirstThenU)
+//   - A message that breaks the protocol changes nothing. (TestA1HostileReports,
+//     TestSumsBeyondInt64AreRefused)
+//   - A copy of an agent is found by its second Sync. (TestD2IncarnationsACloneIsFoundByItsSecondSync)
+//   - Windows are half-open, and time never goes back for an account. (TestD9AtTheBoundary,
+//     TestAClockThatGoesBackAddsNothing)
+//   - While the clocks disagree nothing that depends on time happens.
+//     (TestSuspectClockDecidesNothing)
+//   - A change of terms refills nothing and loses nothing.
+//     (TestR1_14ChangingALimitCarriesTheSpentStateOver, TestW4LoweredLimit)
+//   - Exhausted, leased out and too large are different answers, and exposure alone is none of
+//     them. (TestLeasedOutAndExhaustedAreDifferentAnswers)
+//   - What retention removes stays in the sums. (TestFoldKeepsTheSums)
 package ledger

@@ -67,7 +67,9 @@ type Core struct {
 
 	stopping bool
 	faults   map[string]int64 // protocol faults the ledger told us of, by code
-	retired  map[string]int64 // taken from keys that are gone, by dimension
+	retired  map[string]int64 // taken from leases of keys that are gone, by dimension
+	exact    map[string]int64 // spent through the exact lane, by dimension
+	unleased map[string]int64 // allowed without a lease, by dimension
 }
 
 // New returns a core that has not yet been in contact.
@@ -81,7 +83,7 @@ func New(cfg Config) *Core {
 		gen:   uuid.NewGenWithOptions(uuid.WithRandomReader(source)),
 		debts: map[quota.Key]int64{}, contact: cfg.Start, syncAt: cfg.Start,
 		rtt: 20 * time.Millisecond, ledgerAt: cfg.Wall, ledgerOn: cfg.Start,
-		faults: map[string]int64{}, retired: map[string]int64{},
+		faults: map[string]int64{}, retired: map[string]int64{}, exact: map[string]int64{}, unleased: map[string]int64{},
 	}
 	c.incarnation = c.newID(cfg.Start)
 	return c

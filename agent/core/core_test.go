@@ -510,3 +510,22 @@ func TestASpendGetsBackWhatThisAgentHolds(t *testing.T) {
 		t.Fatalf("9 of 9 units are this tenant's to use: %+v", got)
 	}
 }
+
+func TestR1_3TooLargeWhateverIsRemembered(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	d.limit = 10
+	d.settle()
+	for range 15 {
+		if got, _ := d.take(exports, 1); got == nil {
+			d.settle()
+		}
+	}
+	if got, _ := d.take(exports, 1); got == nil || got.Reason != quota.Exhausted || got.RetryIn <= 0 {
+		t.Fatalf("spent: %+v", got)
+	}
+	got, _ := d.take(exports, 11)
+	if got == nil || got.Reason != quota.TooLarge || got.Largest != 10 || got.RetryIn != 0 {
+		t.Fatalf("no wait helps 11 of 10: %+v", got)
+	}
+}

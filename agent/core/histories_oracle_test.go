@@ -57,7 +57,7 @@ func (h *history) live() {
 func (h *history) act() {
 	m := h.members[h.rng.IntN(len(h.members))]
 	switch n := h.rng.IntN(100); {
-	case n < 80:
+	case n < 83:
 		for range 1 + h.rng.IntN(6) {
 			m.want()
 		}
@@ -335,7 +335,7 @@ func (q *eventQueue) Pop() any {
 // many; QUOTALEASE_HISTORY replays one.
 func TestRandomHistories(t *testing.T) {
 	t.Parallel()
-	first, n := uint64(1), uint64(2000)
+	first, n := uint64(1), uint64(800)
 	if testing.Short() {
 		n = 200
 	}

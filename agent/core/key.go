@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -99,26 +100,31 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 		if d.retryAt > now {
 			t.RetryIn = d.retryAt - now
 		}
+		if t.Limit > 0 && cost > t.Limit && d.reason != quota.UnknownTenant {
+			// No wait would help: it is above the whole limit.
+			t.Reason, t.Largest, t.RetryIn = quota.TooLarge, t.Limit, 0
+		}
 		return t
 	}
 	return Taken{}
 }
 
-// answer fills in what is known of the key beside the verdict.
+// answer fills in what is known of the key beside the verdict. What has no limit has no
+// remaining either.
 func (k *Key) answer(now Instant, inHand int64) Taken {
-	t := Taken{Remaining: max(0, inHand), Limit: k.dim.Load().Limit, Version: k.dim.Load().version}
+	dim := k.dim.Load()
+	t := Taken{Remaining: max(0, inHand), Limit: dim.Limit, Version: dim.version}
 	if v := k.view.Load(); v != nil {
 		t.Limit, t.Version, t.Window = v.limit, v.policyVersion, v.length
 		if v.windowEnd > now {
 			t.Reset = v.windowEnd - now
-			t.Remaining += v.headroom
 		}
-		if v.windowEnd == 0 {
-			t.Remaining += v.headroom
+		if v.windowEnd == 0 || v.windowEnd > now {
+			t.Remaining += min(v.headroom, math.MaxInt64-t.Remaining)
 		}
-		if t.Remaining < 0 { // the sum wrapped: the limit is near the int64 range
-			t.Remaining = v.headroom
-		}
+	}
+	if t.Limit < 0 {
+		t.Remaining = 0
 	}
 	return t
 }

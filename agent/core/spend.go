@@ -109,6 +109,7 @@ func (c *Core) spent(now Instant, s *spend, d *pb.Decision) {
 		}
 		c.finish(w, Outcome{Taken: t, Unavailable: true})
 	case d.GetAmount() > 0:
+		c.exact[k.ID.Dimension] += s.cost
 		t.Allowed = true
 		c.finish(w, Outcome{Taken: t})
 	case reason == quota.LeasedOut && !w.again && len(k.held()) > 0:

@@ -1,30 +1,28 @@
 package core
 
+import "maps"
+
 // Stats is a core's state in numbers, for metrics.
 type Stats struct {
-	Keys    int
-	Taken   map[string]int64 // units spent from leases, by dimension
-	InHand  map[string]int64 // units that can be taken now, by dimension
-	Faults  map[string]int64 // refused by the ledger, by code
-	Waiting int              // callers in wait
+	Keys     int
+	Leased   map[string]int64 // units taken from leases, by dimension
+	Exact    map[string]int64 // units spent through the exact lane
+	Unleased map[string]int64 // units allowed without a lease
+	InHand   map[string]int64 // units that can be taken now, by dimension
+	Faults   map[string]int64 // refused by the ledger, by code
+	Waiting  int              // callers in wait
 }
 
 // Stats sums up all keys.
 func (c *Core) Stats(now Instant) Stats {
 	s := Stats{
-		Keys: len(c.keys), Taken: map[string]int64{}, InHand: map[string]int64{}, Faults: map[string]int64{},
+		Keys: len(c.keys), Leased: maps.Clone(c.retired), Exact: maps.Clone(c.exact), Unleased: maps.Clone(c.unleased), InHand: map[string]int64{}, Faults: maps.Clone(c.faults),
 		Waiting: len(c.early) + len(c.spends) + len(c.spending),
 	}
-	for dimension, n := range c.retired {
-		s.Taken[dimension] += n
-	}
 	for _, k := range c.keys {
-		s.Taken[k.ID.Dimension] += k.total()
+		s.Leased[k.ID.Dimension] += k.total()
 		s.InHand[k.ID.Dimension] += k.left(now)
 		s.Waiting += len(k.waiters)
-	}
-	for code, n := range c.faults {
-		s.Faults[code] = n
 	}
 	return s
 }

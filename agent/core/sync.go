@@ -298,7 +298,7 @@ func (c *Core) reportAnew(now Instant, r sentReport, f *pb.Fault) {
 	case f.GetCode() == "report_step" && step > 1:
 		u.step = step / 2
 	case f.GetCode() == "invalid" && f.GetField() == "window" && u.window != c.window(now, r.key):
-		c.addUnleased(now, r.key, u.taken-u.acked)
+		c.addUnleasedIn(now, r.key, c.window(now, r.key), u.taken-u.acked)
 		u.acked = u.taken
 	default:
 		u.acked = u.taken

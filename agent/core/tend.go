@@ -269,6 +269,7 @@ func (c *Core) Owes() bool {
 
 // addUnleased counts use without a lease, in the window that the ledger's time is in.
 func (c *Core) addUnleased(now Instant, k *Key, cost int64) {
+	c.unleased[k.ID.Dimension] += cost
 	c.addUnleasedIn(now, k, c.window(now, k), cost)
 }
 

@@ -17,7 +17,7 @@ type answer struct {
 	Allowed       bool         `json:"allowed"`
 	Reason        quota.Reason `json:"reason"`
 	Limit         any          `json:"limit"` // a number, or the word unlimited
-	Remaining     int64        `json:"remaining"`
+	Remaining     any          `json:"remaining"`
 	RetryAfterMs  int64        `json:"retry_after_ms"`
 	PolicyVersion int64        `json:"policy_version"`
 	Shadow        bool         `json:"shadow"`
@@ -32,7 +32,7 @@ func answerOf(d agent.Decision) answer {
 		ResetMs: roundUp(d.Reset, time.Millisecond),
 	}
 	if d.Limit.Unlimited {
-		a.Limit = "unlimited"
+		a.Limit, a.Remaining = "unlimited", "unlimited"
 	}
 	if d.Reason == quota.TooLarge {
 		largest := max(0, int64(d.Largest))

@@ -118,7 +118,7 @@ func TestAnswersByReason(t *testing.T) {
 			map[string]string{"Ratelimit-Policy": `"report_export";q=50000`, "Ratelimit": `"report_export";r=49999;t=3600`}},
 		{"unlimited",
 			agent.Decision{Allowed: true, Limit: quota.NoLimit, PolicyVersion: 3}, 200,
-			`{"allowed":true,"reason":"","limit":"unlimited","remaining":0,"retry_after_ms":0,"policy_version":3,"shadow":false,"reset_ms":0}`,
+			`{"allowed":true,"reason":"","limit":"unlimited","remaining":"unlimited","retry_after_ms":0,"policy_version":3,"shadow":false,"reset_ms":0}`,
 			nil},
 		{"shadow",
 			agent.Decision{Allowed: true, Shadow: true, Reason: quota.Exhausted, Limit: quota.LimitOf(2), Reset: hour, PolicyVersion: 3}, 200,

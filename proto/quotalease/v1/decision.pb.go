@@ -96,7 +96,7 @@ type TakeReply struct {
 	Allowed       bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`                                    // why denied, or what is special about the allowance
 	Limit         int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`                                     // of the key's window; -1: unlimited
-	Remaining     int64                  `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`                             // as this agent knows it; never negative
+	Remaining     int64                  `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`                             // as this agent knows it; never negative, and 0 where there is no limit
 	RetryAfterMs  int64                  `protobuf:"varint,5,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"` // 0: no moment is known
 	PolicyVersion int64                  `protobuf:"varint,6,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	Shadow        bool                   `protobuf:"varint,7,opt,name=shadow,proto3" json:"shadow,omitempty"`
