@@ -68,11 +68,12 @@ type Agent struct {
 
 	repeats repeats
 
-	mu     sync.Mutex // guards what follows; never held across an Uplink call
-	core   *core.Core
-	unhook context.CancelFunc // ends the Watch stream of the present incarnation
-	lost   bool               // contact, as last logged
-	openAt core.Instant
+	mu       sync.Mutex // guards what follows; never held across an Uplink call
+	core     *core.Core
+	unhook   context.CancelFunc // ends the Watch stream of the present incarnation
+	lost     bool               // contact, as last logged
+	clockOff bool               // this machine's wall clock, as last logged
+	openAt   core.Instant
 
 	syncKick, spendKick, tickKick chan struct{} // one slot each: something may be due
 	drained                       chan struct{} // closed when a stopping agent owes nothing

@@ -155,8 +155,22 @@ func (a *Agent) spread(d time.Duration) time.Duration {
 	return a.core.Jitter(d)
 }
 
-// noteContact logs the loss and the return of contact, once each. The owner holds mu.
+// maxOffset is how far this machine's wall clock may be from the ledger's before it is worth a
+// warning (4.5). Nothing goes by the wall clock once there was contact, so nothing else changes.
+const maxOffset = 5 * time.Second
+
+// noteContact logs the loss and the return of contact, once each, and a wall clock that is
+// off. The owner holds mu.
 func (a *Agent) noteContact(err error) {
+	off := err == nil && a.core.LedgerTime(a.now()).Sub(time.Now()).Abs() > maxOffset
+	if err == nil && off != a.clockOff {
+		a.clockOff = off
+		if off {
+			a.log.Warn("this machine's wall clock is off; the control plane's time is used", "offset", a.core.LedgerTime(a.now()).Sub(time.Now()))
+		} else {
+			a.log.Info("this machine's wall clock agrees with the control plane's again")
+		}
+	}
 	if lost := a.core.Failing(); lost != a.lost {
 		a.lost = lost
 		if lost {
