@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -56,17 +57,20 @@ func (c *bootClock) Now() core.Instant {
 }
 
 // sample reads all three clocks at one moment, as nearly as can be: if the goroutine was held
-// up between the readings they are taken again. Of the two readings around the boot clock's
-// the later one is kept, so that what error is left makes time seem earlier by less than
-// sampleSpread, never later by more.
+// up between the readings they are taken again, and the closest are kept. Of the two readings
+// around the boot clock's the later one counts, so that what error is left makes time seem
+// earlier by that spread at most, never later.
 func (c *bootClock) sample() core.Instant {
 	var s *clockSample
+	best := time.Duration(math.MaxInt64)
 	for range sampleAttempts {
 		before, _ := c.read()
 		boot := c.boot()
 		mono, wall := c.read()
-		s = &clockSample{mono: mono, wall: wall, boot: boot}
-		if mono-before < sampleSpread {
+		if spread := mono - before; spread < best {
+			best, s = spread, &clockSample{mono: mono, wall: wall, boot: boot}
+		}
+		if best < sampleSpread {
 			break
 		}
 	}

@@ -369,3 +369,16 @@ func TestM1HostileDimensionNamesMakeNoSeries(t *testing.T) {
 		}
 	})
 }
+
+func TestAnIdBelongsToItsTenant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, stop := start(t, newFakeUplink())
+		defer stop()
+		for _, tenant := range []string{"acme", "globex"} {
+			if d, err := a.TakeOnce(t.Context(), "1", tenant, "report_export", 1); err != nil || !d.Allowed {
+				t.Errorf("%s and its first id: %+v, %v", tenant, d, err)
+			}
+		}
+	})
+}

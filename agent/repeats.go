@@ -20,12 +20,15 @@ const (
 // was lost may ask this agent again and is not charged twice.
 type repeats struct {
 	mu    sync.Mutex
-	byID  map[string]*repeat
+	byID  map[tenantID]*repeat
 	order []*repeat // oldest first
 }
 
+// tenantID is a caller's id: one tenant's are not another's.
+type tenantID struct{ tenant, id string }
+
 type repeat struct {
-	id   string
+	id   tenantID
 	key  quota.Key
 	cost int64
 	at   core.Instant
@@ -50,9 +53,7 @@ func (a *Agent) TakeOnce(ctx context.Context, id, tenant, dimension string, cost
 			return Decision{}, &quota.FieldError{Field: "id", Allowed: "a repeat of the take that the id was used for, or a new id"}
 		}
 		if first {
-			d, err := a.Take(ctx, tenant, dimension, cost)
-			a.repeats.settle(r, d, err == nil && d.Allowed && cost > 0)
-			return d, err
+			return a.takeFirst(ctx, r)
 		}
 		select {
 		case <-r.done:
@@ -65,19 +66,29 @@ func (a *Agent) TakeOnce(ctx context.Context, id, tenant, dimension string, cost
 	}
 }
 
+// takeFirst decides the take that r is the record of, and settles the record whatever happens.
+func (a *Agent) takeFirst(ctx context.Context, r *repeat) (d Decision, err error) {
+	allowed := false
+	defer func() { a.repeats.settle(r, d, allowed) }()
+	d, err = a.Take(ctx, r.key.Tenant, r.key.Dimension, r.cost)
+	allowed = err == nil && d.Allowed && r.cost > 0
+	return d, err
+}
+
 // claim returns the record of an id, and whether the caller is the one to decide it.
 func (rs *repeats) claim(id string, key quota.Key, cost int64, now core.Instant) (*repeat, bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	rs.forget(now)
-	if r, ok := rs.byID[id]; ok {
+	name := tenantID{key.Tenant, id}
+	if r, ok := rs.byID[name]; ok {
 		return r, false
 	}
-	r := &repeat{id: id, key: key, cost: cost, at: now, done: make(chan struct{})}
+	r := &repeat{id: name, key: key, cost: cost, at: now, done: make(chan struct{})}
 	if rs.byID == nil {
-		rs.byID = map[string]*repeat{}
+		rs.byID = map[tenantID]*repeat{}
 	}
-	rs.byID[id] = r
+	rs.byID[name] = r
 	return r, true
 }
 

@@ -2,12 +2,8 @@ package core
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"testing"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
@@ -292,194 +288,90 @@ func TestANoticeIsNotUndoneByAnOlderReply(t *testing.T) {
 	}
 }
 
-func TestAKeyWithASpendInFlightIsNotForgotten(t *testing.T) {
+func TestO4ASyncThatHangsIsAnOutage(t *testing.T) {
 	t.Parallel()
-	short := openMinute()
-	short.TtlUs = (500 * time.Millisecond).Microseconds()
-	d := newDriver(t, short)
-	d.cap = 0 // everything goes to the exact lane
+	d := newDriver(t)
+	d.warm(exports, 1)
+	for d.key(exports).left(d.now) > 0 {
+		d.take(exports, 1)
+	}
+	if d.build() == nil {
+		t.Fatal("no Sync")
+	}
+	_, w := d.take(exports, 1)
+	d.advance(time.Second) // nothing came back, and the call has not timed out
+	if got, mine := d.core.GiveUp(d.now, w); !mine || !got.Unavailable || got.Denied {
+		t.Fatalf("the ledger has not answered for a second: that is an outage, no denial: %+v", got)
+	}
+}
+
+func TestO7OneLostMessageIsNoOutage(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t, openMinute())
+	d.settle()
+	d.advance(12 * time.Second) // silent, because nobody wanted anything
+	if d.build() == nil {
+		t.Fatal("no heartbeat")
+	}
+	d.core.SyncDone(d.now, nil)
+	if got, _ := d.take(exports, 1); got == nil || !got.Unavailable {
+		t.Fatalf("one message was lost, and the agent goes on without leases: %+v", got)
+	}
+	d.cutOff(6 * time.Second)
+	if got, _ := d.take(exports, 1); got == nil || got.Reason != quota.OpenMode {
+		t.Fatalf("after 5 s of failures: %+v", got)
+	}
+}
+
+func TestAnAnswerOfYesterdayDoesNotUndoToday(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
 	d.settle()
 	d.take(exports, 0)
 	d.settle()
-	var got []Outcome
-	d.core.Want(d.now, &Waiter{Key: exports, Cost: 1, Done: func(o Outcome) { got = append(got, o) }})
-	if d.core.BuildSpend(d.now, time.Second) == nil {
+	old := &pb.KeyState{Key: wireKey(exports), Window: d.window, Generation: 900, Limit: 7, LeaseCap: 1, PolicyVersion: 7, Reason: string(quota.Exhausted)}
+	d.advance(12 * time.Hour)
+	d.window = &pb.Window{StartUs: d.window.EndUs, EndUs: d.window.EndUs + (24 * time.Hour).Microseconds()}
+	d.settle()
+	d.take(exports, 1)
+	d.settle()
+	_, w := d.take(exports, d.cap+1)
+	if w == nil || d.core.BuildSpend(d.now, time.Second) == nil {
 		t.Fatal("no spend")
 	}
-	for range 12 { // the Spend hangs, and so do the Syncs
-		d.advance(500 * time.Millisecond)
-		if d.build() != nil {
-			d.core.SyncDone(d.now, nil)
-		}
-	}
-	d.core.SpendDone(d.now, d.now-time.Second, nil)
-	if len(got) != 1 || !got[0].Allowed || got[0].Reason != quota.OpenMode {
-		t.Fatalf("open mode: %+v", got)
-	}
-	if !d.core.Owes() {
-		t.Fatal("a unit was used without a lease, and the core owes nothing")
-	}
-	d.advance(3 * time.Second)
-	d.settle()
-	if settled, _ := d.used(); settled != 1 {
-		t.Fatalf("reported %d of 1", settled)
-	}
-	idle := 0
-	for range 200 {
-		if d.sync() != nil {
-			idle++
-		}
-	}
-	if idle > 3 {
-		t.Fatalf("%d Syncs in a moment in which nothing happens", idle)
+	reply := &pb.SpendReply{Keys: []*pb.KeyState{old}, LedgerNowUs: d.ledgerNow().UnixMicro(),
+		Decisions: []*pb.Decision{{GrantId: w.spend.id.Bytes(), Reason: string(quota.Exhausted), Generation: 900}}}
+	d.core.SpendDone(d.now, d.now-time.Second, reply)
+	if got, _ := d.take(exports, 1); got == nil || !got.Allowed || got.Limit != 1000 || got.Reset < 23*time.Hour {
+		t.Fatalf("what was true yesterday is told today: %+v", got)
 	}
 }
 
-func TestADebtIsRememberedWithoutTheKey(t *testing.T) {
+func TestD2ACopyWithASpendInFlight(t *testing.T) {
 	t.Parallel()
-	debt := hardDay()
-	debt.Class, debt.Cold = "best_effort", &pb.Cold{WaitUs: 10_000, Then: "debt", Units: 1}
-	d := newDriver(t, debt)
-	d.core.cfg.MaxKeys = 10
-	d.settle()
-	cold := func(key quota.Key) Outcome {
-		var answered *Outcome
-		w := &Waiter{Key: key, Cost: 1, Done: func(o Outcome) { answered = &o }}
-		d.core.Want(d.now, w)
-		if answered != nil {
-			return *answered
-		}
-		o, _ := d.core.GiveUp(d.now, w)
-		return o
-	}
-	for i := range 10 {
-		if got := cold(tenant(i)); !got.Allowed || got.Reason != quota.Cold {
-			t.Fatalf("tenant %d: %+v", i, got)
-		}
-	}
-	for range 60 { // all of them go idle
-		d.settle()
-		d.advance(time.Second)
-	}
-	if got := cold(tenant(11)); got.Unavailable {
-		t.Fatalf("ten tenants of an hour ago shut everyone else out: %+v", got)
-	}
-	if got := cold(tenant(0)); got.Allowed {
-		t.Fatalf("a second debt of the same key and incarnation: %+v", got)
-	}
-}
-
-func TestEqualSeedsMakeEqualMessages(t *testing.T) {
-	t.Parallel()
-	run := func() (said []proto.Message) {
-		d := newDriver(t)
-		say := func() {
-			if req := d.build(); req != nil {
-				said = append(said, proto.CloneOf(req))
-				d.now += d.rtt
-				d.core.SyncDone(d.now, d.answer(req))
-			}
-		}
-		say()
-		for range 12 {
-			for i := range 7 {
-				d.take(tenant(i), 1)
-			}
-			say()
-			d.advance(700 * time.Millisecond)
-			say()
-		}
-		d.core.Stop(d.now)
-		say()
-		return said
-	}
-	first, second := run(), run()
-	same := slices.EqualFunc(first, second, func(x, y proto.Message) bool { return proto.Equal(x, y) })
-	if !same {
-		t.Fatal("two cores with one seed and one history say different things")
-	}
-}
-
-func TestAWaiterOfLargeCostDoesNotEndWhatOthersLiveOn(t *testing.T) {
-	t.Parallel()
-	d := newDriver(t)
-	d.warm(exports, 1)
-	k := d.key(exports)
-	left := k.left(d.now)
-	_, w := d.take(exports, d.cap+1) // above L: the exact lane
-	if w == nil || !w.Exact() || k.left(d.now) != left {
-		t.Fatalf("a cost above L is spent one by one, and leaves the lease alone: exact %v, left %d of %d", w.Exact(), k.left(d.now), left)
-	}
-}
-
-func TestHugeNumbersStayNumbers(t *testing.T) {
-	t.Parallel()
-	for _, limit := range []int64{-1, math.MaxInt64, math.MaxInt64 - 1} {
-		d := newDriver(t)
-		d.limit, d.cap = math.MaxInt64, math.MaxInt64
-		if limit >= 0 {
-			d.limit = limit
-		}
-		d.catalogue.Dimensions[0].Limit = limit
-		d.settle()
-		const cost = 1<<53 - 1
-		for range 20 {
-			got, _ := d.take(exports, cost)
-			d.settle()
-			if got != nil && (got.Denied || got.Remaining < 0 || got.Limit < -1) {
-				t.Fatalf("limit %d: %+v", limit, *got)
-			}
-			d.advance(time.Second)
-		}
-		for _, g := range d.grants {
-			if g.amount < 0 || g.taken < 0 || g.returned < 0 || g.taken+g.returned > g.amount {
-				t.Fatalf("limit %d: %+v", limit, *g)
-			}
-		}
-	}
-}
-
-func TestADroppedDimensionGivesItsLeasesBackAndItsMemory(t *testing.T) {
-	t.Parallel()
-	other := hardDay()
-	other.Name = "api_calls"
-	d := newDriver(t, hardDay(), other)
-	d.warm(exports, 3)
-	d.catalogue = &pb.Catalogue{PolicyVersion: 8, Dimensions: []*pb.Dimension{other}}
-	d.advance(7 * time.Second)
-	d.settle()
-	if settled, out := d.used(); settled != 3 || out != 0 {
-		t.Fatalf("settled %d of 3, %d out", settled, out)
-	}
-	if got, _ := d.take(exports, 1); got == nil || got.Bad == nil {
-		t.Fatalf("no such dimension any more: %+v", got)
-	}
-	for range 30 {
-		d.advance(time.Second)
-		d.settle()
-	}
-	if len(d.core.keys) != 0 || len(d.core.dirty) != 0 {
-		t.Fatalf("%d keys, %d of them with something to say", len(d.core.keys), len(d.core.dirty))
-	}
-}
-
-func TestAClassThatBecomesExactStopsLeasing(t *testing.T) {
-	t.Parallel()
-	d := newDriver(t)
-	d.warm(exports, 1)
 	exact := hardDay()
 	exact.Class = "exact"
-	d.catalogue = &pb.Catalogue{PolicyVersion: 8, Dimensions: []*pb.Dimension{exact}}
-	d.advance(7 * time.Second)
+	d := newDriver(t, exact)
 	d.settle()
-	for range 10 {
-		d.advance(time.Second)
-		if req := d.sync(); len(req.GetAsks()) > 0 {
-			t.Fatalf("asked for a lease of an exact key: %v", req.GetAsks())
-		}
+	for range 2 { // two spends whose outcome nobody knows
+		d.take(exports, 1)
+		d.core.BuildSpend(d.now, time.Second)
+		d.core.SpendDone(d.now, d.now, nil)
+		d.advance(3 * time.Second)
 	}
-	_, w := d.take(exports, 1)
-	if w == nil || !w.Exact() || d.core.BuildSpend(d.now, time.Second) == nil {
-		t.Fatal("every take of an exact key is a spend")
+	if d.core.BuildSpend(d.now, time.Second) == nil {
+		t.Fatal("nothing to take back")
+	}
+	d.advance(10 * time.Second)
+	if d.build() == nil {
+		t.Fatal("no Sync")
+	}
+	d.core.SyncDone(d.now, &pb.SyncReply{NewIncarnation: true, LedgerNowUs: d.ledgerNow().UnixMicro()})
+	if d.core.SpendWaiting(d.now) {
+		t.Fatal("a second Spend while one is in flight")
+	}
+	d.core.SpendDone(d.now, d.now, &pb.SpendReply{LedgerNowUs: d.ledgerNow().UnixMicro()})
+	if d.core.Owes() {
+		t.Fatal("what the original asked for is not the copy's to take back")
 	}
 }

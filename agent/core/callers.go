@@ -160,7 +160,7 @@ func (c *Core) without(now Instant, k *Key, w *Waiter) Outcome {
 			t.Allowed, t.Reason = true, quota.OpenMode
 			return Outcome{Taken: t}
 		}
-		t.RetryIn = max(c.retryAt-now, time.Millisecond)
+		t.RetryIn = max(c.retryAt-now, 250*time.Millisecond)
 		return Outcome{Taken: t, Unavailable: true}
 	}
 	if w.exact || w.Cost == 0 {

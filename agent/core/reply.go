@@ -31,7 +31,7 @@ func (c *Core) decided(now Instant, k *Key, d *pb.Decision) {
 	case quota.ExactLane:
 		c.toExactLane(now, k)
 	case quota.Exhausted, quota.LeasedOut, quota.TooLarge:
-		c.deny(now, k, a.need, reason, d.GetGeneration())
+		c.deny(now, k, a.need, reason, d)
 	default: // cancelled or stale: the next ask is another one
 	}
 }
@@ -102,9 +102,13 @@ func (c *Core) toExactLane(now Instant, k *Key) {
 }
 
 // deny remembers a denial and answers the callers that it covers.
-func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, generation int64) {
+func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, from *pb.Decision) {
+	generation := from.GetGeneration()
 	d := &Denial{cost: cost, reason: reason, generation: generation}
 	v := k.view.Load()
+	if v != nil && from.GetWindow().GetStartUs() < v.window.GetStartUs() {
+		return // of a window that is over
+	}
 	switch {
 	case reason == quota.LeasedOut:
 		// The units may be back at any moment: ask again soon.
@@ -127,6 +131,16 @@ func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, genera
 	k.denial.Store(d)
 }
 
+// newerThan reports that v, which came later, was said earlier: of an older window, or of an
+// older generation of the same one.
+func (old *view) newerThan(v *view) bool {
+	if old == nil {
+		return false
+	}
+	was, is := old.window.GetStartUs(), v.window.GetStartUs()
+	return is < was || is == was && v.generation < old.generation
+}
+
 // learn takes in what the ledger says of a key.
 func (c *Core) learn(now Instant, st *pb.KeyState) {
 	k := c.Table.Find(quota.Key{Tenant: st.GetKey().GetTenant(), Dimension: st.GetKey().GetDimension()})
@@ -147,11 +161,12 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 		v.windowEnd = max(now+1, c.ledgerOn+time.UnixMicro(end).Sub(c.ledgerAt))
 	}
 	old := k.view.Load()
-	same := old != nil && old.window.GetStartUs() == v.window.GetStartUs()
-	if !same {
-		k.heard = 0
-	}
-	if !same || v.generation >= old.generation { // else a newer answer overtook this one
+	if old.newerThan(v) {
+		v = old // a newer answer overtook this one
+	} else {
+		if old == nil || old.window.GetStartUs() != v.window.GetStartUs() {
+			k.heard = 0
+		}
 		k.view.Store(v)
 		c.grew(k, v.generation)
 	}

@@ -115,7 +115,7 @@ func (c *Core) spent(now Instant, s *spend, d *pb.Decision) {
 	case reason == quota.LeasedOut && !w.again && len(k.held()) > 0:
 		c.parkSpend(k, w)
 	case reason == quota.Exhausted || reason == quota.LeasedOut || reason == quota.TooLarge:
-		c.deny(now, k, s.cost, reason, d.GetGeneration())
+		c.deny(now, k, s.cost, reason, d)
 		t.Denied, t.Reason = true, reason
 		if denial := k.denial.Load(); denial.covers(now, s.cost) {
 			t = k.Take(now, s.cost)

@@ -87,7 +87,7 @@ func (c *Core) hello() *pb.Hello {
 // the next Sync.
 func (c *Core) heartbeat(now Instant) {
 	every := maxHeartbeat
-	for _, k := range slices.Clone(c.keys) {
+	for _, k := range c.keys {
 		every = min(every, k.dim.Load().TTL/2)
 		if k.denial.Load() != nil {
 			k.refresh = true

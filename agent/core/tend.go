@@ -259,7 +259,7 @@ func (c *Core) Owes() bool {
 	if len(c.cancels) > 0 || len(c.refunds) > 0 || c.spendOut {
 		return true
 	}
-	for _, k := range slices.Clone(c.keys) {
+	for _, k := range c.keys {
 		if len(k.closing) > 0 || k.owesUnleased() || len(k.held()) > 0 {
 			return true
 		}
