@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -42,11 +44,11 @@ type Config struct {
 // Validate reports every fault of a config.
 func (c Config) Validate() error {
 	var errs []error
-	if n := len(c.Name); n < 1 || n > 128 {
-		errs = append(errs, &quota.FieldError{Field: "name", Allowed: "1 to 128 characters"})
+	if n := len(c.Name); n < 1 || n > 128 || strings.ContainsFunc(c.Name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		errs = append(errs, &quota.FieldError{Field: "name", Allowed: "1 to 128 printable characters"})
 	}
-	if n := len(c.Region); n < 1 || n > 63 {
-		errs = append(errs, &quota.FieldError{Field: "region", Allowed: "1 to 63 characters"})
+	if quota.ValidateDimension(c.Region) != nil {
+		errs = append(errs, &quota.FieldError{Field: "region", Allowed: "1 to 63 characters of a-z, 0-9, '_', '-' and '.', beginning with a letter or digit"})
 	}
 	if c.SyncTimeout < 0 || c.SpendTimeout < 0 || c.StopTimeout < 0 {
 		errs = append(errs, &quota.FieldError{Field: "timeout", Allowed: "0 or more"})

@@ -11,8 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
@@ -337,48 +335,4 @@ func TestRaceStopWhileCallersTake(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestM1HostileDimensionNamesMakeNoSeries(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		up := newFakeUplink()
-		up.cut(true) // no policy is known yet
-		registry := prometheus.NewRegistry()
-		a, stop := start(t, up, func(c *Config) { c.Metrics = registry })
-		time.Sleep(100 * time.Millisecond)
-		hostile := func(when string) {
-			for i := range 100 {
-				_, _ = a.Take(t.Context(), "acme", fmt.Sprintf("%s-%d", when, i), 1)
-			}
-		}
-		hostile("before")
-		up.cut(false)
-		time.Sleep(5 * time.Second)
-		hostile("with-policy")
-		stop()
-		hostile("stopped")
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range families {
-			if n := len(f.GetMetric()); n > 10 {
-				t.Errorf("%s has %d series", f.GetName(), n)
-			}
-		}
-	})
-}
-
-func TestAnIdBelongsToItsTenant(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		a, stop := start(t, newFakeUplink())
-		defer stop()
-		for _, tenant := range []string{"acme", "globex"} {
-			if d, err := a.TakeOnce(t.Context(), "1", tenant, "report_export", 1); err != nil || !d.Allowed {
-				t.Errorf("%s and its first id: %+v, %v", tenant, d, err)
-			}
-		}
-	})
 }

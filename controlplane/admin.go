@@ -32,12 +32,16 @@ func limitOf(n int32, standard int) (int, error) {
 	return int(n), nil
 }
 
-func (c *ControlPlane) policyInUse() (*policy.Snapshot, error) {
-	s := c.policies.snapshot()
-	if s == nil {
-		return nil, fmt.Errorf("%w: no policy is loaded", ErrUnavailable)
+// policyInUse is what this replica decides by. That nobody has applied a policy yet is an
+// answer; that this replica has not read the one there is, is an outage.
+func (c *ControlPlane) policyInUse(ctx context.Context) (*policy.Snapshot, error) {
+	if s := c.policies.snapshot(); s != nil {
+		return s, nil
 	}
-	return s, nil
+	if _, err := c.cfg.Policies.Head(ctx); errors.Is(err, policy.ErrNoPolicy) {
+		return nil, err
+	}
+	return nil, fmt.Errorf("%w: no policy is loaded", ErrUnavailable)
 }
 
 // policyError tells an outage of the log from what it or the rules of policies said.
@@ -62,6 +66,10 @@ func (c *ControlPlane) ApplyPolicy(ctx context.Context, m *pb.ApplyPolicyRequest
 		files = append(files, policy.File{Name: f.GetName(), Text: []byte(f.GetText())})
 	}
 	doc, err := policy.Parse(files, c.desk.Now())
+	var faults policy.Faults
+	if errors.As(err, &faults) {
+		return nil, faults // as they are: every line begins with its file and line
+	}
 	if err != nil {
 		return nil, policyError("read policy", err)
 	}
@@ -76,6 +84,7 @@ func (c *ControlPlane) ApplyPolicy(ctx context.Context, m *pb.ApplyPolicyRequest
 	for _, change := range policy.Diff(before, doc) {
 		reply.Changes = append(reply.Changes, change.String())
 	}
+	reply.Warnings = append(reply.Warnings, c.governed(head)...)
 	if m.GetDryRun() {
 		reply.Version, reply.Changed = head.Version, head.Sum != doc.Sum()
 		return reply, nil
@@ -86,6 +95,14 @@ func (c *ControlPlane) ApplyPolicy(ctx context.Context, m *pb.ApplyPolicyRequest
 	}
 	c.adopt(ctx, reply.Version)
 	return reply, nil
+}
+
+// governed warns of a change by hand where a policy directory makes the versions.
+func (c *ControlPlane) governed(head policy.Record) []string {
+	if c.cfg.PolicyDir == "" && head.Source != policy.SourceDir {
+		return nil
+	}
+	return []string{"a policy directory makes the versions here: what is changed by hand is lost when its files change; change them too"}
 }
 
 // newestPolicy reads what a change is compared with; before the first version that is nothing.
@@ -117,11 +134,11 @@ func (c *ControlPlane) RollbackPolicy(ctx context.Context, m *pb.RollbackPolicyR
 	if m.GetTo() < 1 {
 		return nil, invalid("to", "a version of 1 or more")
 	}
-	_, before, err := c.newestPolicy(ctx)
+	head, before, err := c.newestPolicy(ctx)
 	if err != nil {
 		return nil, err
 	}
-	reply := &pb.ApplyPolicyReply{}
+	reply := &pb.ApplyPolicyReply{Warnings: c.governed(head)}
 	reply.Version, reply.Changed, err = policy.Rollback(ctx, c.cfg.Policies, m.GetTo(), m.GetWho(), m.GetWhy())
 	if err != nil {
 		return nil, policyError("roll back policy", err)
@@ -176,18 +193,25 @@ func versionMessage(r policy.Record) *pb.PolicyVersion {
 	return &pb.PolicyVersion{Version: r.Version, AtUs: micros(r.At), Source: string(r.Source), Who: r.Who, Why: r.Why, Sum: r.Sum}
 }
 
+// ruleUnlisted decides about a tenant whom policy does not admit.
+const ruleUnlisted = "unlisted_tenants"
+
 // ExplainPolicy says which rule decides a key's limit, and why the others do not.
-func (c *ControlPlane) ExplainPolicy(_ context.Context, m *pb.ExplainPolicyRequest) (*pb.ExplainPolicyReply, error) {
+func (c *ControlPlane) ExplainPolicy(ctx context.Context, m *pb.ExplainPolicyRequest) (*pb.ExplainPolicyReply, error) {
 	key, err := keyOf(m.GetKey())
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.policyInUse()
+	s, err := c.policyInUse(ctx)
 	if err != nil {
 		return nil, err
 	}
 	now := c.desk.Now()
 	lines, err := s.Explain(key, now)
+	if errors.Is(err, policy.ErrUnknownTenant) { // an answer too: this rule decides
+		return &pb.ExplainPolicyReply{Lines: []string{fmt.Sprintf("every take is refused as %s: %v", quota.UnknownTenant, err)},
+			Rule: ruleUnlisted, PolicyVersion: s.Version}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +339,7 @@ func (c *ControlPlane) RevokeLeases(ctx context.Context, m *pb.RevokeLeasesReque
 func checkNote(field, s string, most int) error {
 	bad := strings.TrimSpace(s) == "" || len(s) > most || !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl)
 	if bad {
-		return invalid(field, "1 to %d bytes of text", most)
+		return invalid(field, "1 to %d bytes of text on one line, without control characters", most)
 	}
 	return nil
 }

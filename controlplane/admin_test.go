@@ -48,12 +48,42 @@ func TestAppliedPolicyIsInUseAtOnce(t *testing.T) {
 	}
 }
 
+func TestAChangeByHandBesideAPolicyDirectoryIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, examplePolicy)
+	raised := strings.Replace(examplePolicy, "limit: 100", "limit: 200", 1)
+	plain, err := w.cp.ApplyPolicy(t.Context(), applyRequest(raised, true))
+	if err != nil || len(plain.Warnings) != 0 {
+		t.Errorf("without a directory: %v, %v", plain, err)
+	}
+	doc, err := policy.Parse([]policy.File{{Name: "q.yaml", Text: []byte(raised)}}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := policy.Apply(t.Context(), w.cp.cfg.Policies, doc, policy.SourceDir, "controlplane", "policy directory"); err != nil {
+		t.Fatal(err)
+	}
+	const says = "a policy directory makes the versions here"
+	for _, dry := range []bool{true, false} {
+		reply, err := w.cp.ApplyPolicy(t.Context(), applyRequest(examplePolicy, dry))
+		if err != nil || len(reply.Warnings) != 1 || !strings.HasPrefix(reply.Warnings[0], says) {
+			t.Errorf("dry run %t: %v, %v", dry, reply, err)
+		}
+	}
+	w.cp.cfg.PolicyDir = t.TempDir() // this replica reads one, whatever the newest version came from
+	back, err := w.cp.RollbackPolicy(t.Context(), &pb.RollbackPolicyRequest{To: 2, Who: "lee", Why: "too little"})
+	if err != nil || len(back.Warnings) != 1 || !strings.HasPrefix(back.Warnings[0], says) {
+		t.Errorf("rollback: %v, %v", back, err)
+	}
+}
+
 func TestBadPolicyRequestsChangeNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, examplePolicy)
 	var faults policy.Faults
-	if _, err := w.cp.ApplyPolicy(t.Context(), applyRequest("dimensions: [{name: UPPER}]", false)); !errors.As(err, &faults) {
-		t.Errorf("a bad file: %v", err)
+	_, err := w.cp.ApplyPolicy(t.Context(), applyRequest("dimensions: [{name: UPPER}]", false))
+	if !errors.As(err, &faults) || !strings.HasPrefix(err.Error(), "q.yaml:1: ") {
+		t.Errorf("a bad file: %v; want every line to begin with its place", err)
 	}
 	var field *quota.FieldError
 	anonymous := applyRequest(examplePolicy+"default_plan: x\n", false)
@@ -106,6 +136,19 @@ func TestW7ExplainNamesTheRule(t *testing.T) {
 	}
 }
 
+func TestW7AnUnlistedTenantIsExplained(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "unlisted_tenants: deny\ntenants: [{tenant: acme}]\n"+examplePolicy)
+	got, err := w.cp.ExplainPolicy(t.Context(), &pb.ExplainPolicyRequest{Key: &pb.Key{Tenant: "acne", Dimension: "small"}})
+	if err != nil || got.Rule != "unlisted_tenants" || got.Limit != 0 || len(got.Lines) != 1 ||
+		got.Lines[0] != `every take is refused as unknown_tenant: tenant "acne" is not listed, and unlisted_tenants is deny; near: acme` {
+		t.Errorf("explained %v, %v", got, err)
+	}
+	if _, err := w.cp.ExplainPolicy(t.Context(), &pb.ExplainPolicyRequest{Key: &pb.Key{Tenant: "acne", Dimension: "smal"}}); !errors.Is(err, policy.ErrUnknownDimension) {
+		t.Errorf("a dimension that is not there: %v", err)
+	}
+}
+
 func TestUsageAndTenantsAreListed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "default_plan: basic\ntenants: [{tenant: zeta, plan: basic}]\n"+
@@ -139,6 +182,49 @@ func TestUsageAndTenantsAreListed(t *testing.T) {
 	}
 	if zeta, err := w.cp.ListTenants(t.Context(), &pb.ListTenantsRequest{Tenant: "zeta"}); err != nil || len(zeta.Tenants) != 1 || zeta.Tenants[0].Tenant != "zeta" {
 		t.Errorf("zeta: %v, %v", zeta, err)
+	}
+}
+
+func TestATenantsLimitsInForceAreListedUsedOrNot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "unlisted_tenants: deny\ntenants: [{tenant: acme, plan: basic}, {tenant: zeta}]\n"+
+		strings.Replace(strings.Replace(examplePolicy, "overshoot: 0.5%", "overshoot: 0.5%\n    plans: {basic: {limit: 1000}}", 1),
+			"overshoot: 100%", `overshoot: 100%
+    overrides: [{tenant: acme, limit: unlimited, owner: sales-ops, reason: "Q4 deal", expires: 2099-01-31}]`, 1))
+	for tenant, want := range map[string]string{
+		"acme":   "payments exact 10 default, report_export bounded 1000 plan, small hard -1 override",
+		"zeta":   "payments exact 10 default, report_export bounded 50000 default, small hard 100 default",
+		"nobody": "",
+	} {
+		reply, err := w.cp.ListTenants(t.Context(), &pb.ListTenantsRequest{Tenant: tenant})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, found := range reply.Tenants {
+			for _, l := range found.Limits {
+				got = append(got, fmt.Sprintf("%s %s %d %s", l.Dimension, l.Class, l.Limit, l.Rule))
+			}
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: %q, want %q", tenant, got, want)
+		}
+	}
+	all, err := w.cp.ListTenants(t.Context(), &pb.ListTenantsRequest{})
+	if err != nil || len(all.Tenants) != 2 || all.Tenants[0].Limits != nil {
+		t.Errorf("a list of all has no limits: %v, %v", all, err)
+	}
+}
+
+func TestAskSentToTheExactLaneIsNoDenial(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, examplePolicy)
+	a := w.agent()
+	if d := a.lease("payments", 1); d.Reason != string(quota.ExactLane) {
+		t.Fatalf("decision %v", d)
+	}
+	if denied, redirected := w.metric("denied_total"), w.metric("redirected_total"); denied != 0 || redirected != 1 {
+		t.Errorf("%v denied, %v redirected; want 0 and 1", denied, redirected)
 	}
 }
 
@@ -188,6 +274,9 @@ func TestRevokeNeedsANameAReasonAndATarget(t *testing.T) {
 	} {
 		_, err := w.cp.RevokeLeases(t.Context(), m)
 		var wrong *quota.FieldError
+		if field == "why" && !strings.Contains(fmt.Sprint(err), "on one line, without control characters") {
+			t.Errorf("%v does not say what is wrong", err)
+		}
 		if !errors.As(err, &wrong) || wrong.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
@@ -201,11 +290,22 @@ func TestR2_4BoundOfAPolicy(t *testing.T) {
 	if err != nil || len(got.Bounds) != 1 || got.Bounds[0].LeaseCap != 6 || BoundLine(got.Bounds[0]) != "up to 50,250 (0.5 % over)" {
 		t.Errorf("bound: %v, %v", got, err)
 	}
+	if len(got.Bounds[0].Beyond) != 0 {
+		t.Errorf("beyond the bound: %q, want nothing", got.Bounds[0].Beyond)
+	}
 	for range 3 {
 		w.agent().lease("report_export", 1)
 	}
 	all, err := w.cp.GetBound(t.Context(), &pb.GetBoundRequest{Tenant: "acme"})
 	if err != nil || len(all.Bounds) != 3 || all.Bounds[1].Agents != 3 || all.Bounds[1].LeaseCap != 83 || all.Bounds[1].Tenant != "acme" {
 		t.Errorf("bounds of all dimensions: %v, %v", all, err)
+	}
+	loose := strings.Replace(examplePolicy, "overshoot: 0.5%", "overshoot: 0.5%\n    outage: {mode: open, for: 1h}\n    cold: {then: debt, units: 5}", 1)
+	if _, err := w.cp.ApplyPolicy(t.Context(), applyRequest(loose, false)); err != nil {
+		t.Fatal(err)
+	}
+	got, err = w.cp.GetBound(t.Context(), &pb.GetBoundRequest{Dimension: "report_export", PeakPerSecond: 7})
+	if err != nil || len(got.Bounds[0].Beyond) != 2 || got.Bounds[0].PeakPerSecond != 7 {
+		t.Errorf("with outage mode open and cold debt: %v, %v", got, err)
 	}
 }

@@ -21,17 +21,19 @@ func (t BoundTerms) advice(b *pb.Bound) []string {
 	peak, known := t.peak()
 	if known {
 		if lasts < 2*t.RoundTrip {
-			lines = append(lines, t.tooShort(b, peak, lasts))
+			lines = append(lines, t.tooShort(peak))
 		}
-		if lasts > t.TTL && t.TTL > 0 {
+		// What a lease must hold at peak cannot be told from the average of a window.
+		if lasts > t.TTL && t.TTL > 0 && t.Peak > 0 {
 			lines = append(lines, t.smaller(b, peak)...)
 		}
 		if lasts < t.TTL/4 && lasts >= 2*t.RoundTrip {
-			lines = append(lines, fmt.Sprintf("choose a shorter ttl: at peak a lease is spent in %s, and what a crash or a cut leaves out lives for up to %s",
-				round(lasts), t.TTL))
+			lines = append(lines, fmt.Sprintf("choose a shorter ttl: a lease is spent long before it ends, and what a crash or a cut leaves out lives for up to %s",
+				Lasting(t.TTL)))
 		}
 		if perSecond := mulDiv(int64(peak.units), int64(time.Second), int64(peak.per)); perSecond <= cheapPeak && t.adds() {
-			lines = append(lines, fmt.Sprintf("choose the exact lane if no overshoot at all is wanted: at peak it costs at most %d round trips a second", perSecond+1))
+			lines = append(lines, fmt.Sprintf("choose the exact lane if no overshoot at all is wanted: %s it costs at most %s a second",
+				t.when(), countOf(perSecond+1, "round trip")))
 		}
 	}
 	if t.Class == quota.BestEffort {
@@ -40,23 +42,39 @@ func (t BoundTerms) advice(b *pb.Bound) []string {
 	return lines
 }
 
+// when says which demand a line speaks of.
+func (t BoundTerms) when() string {
+	if t.Peak > 0 {
+		return "at peak"
+	}
+	return "on average"
+}
+
 func (t BoundTerms) noLeases() string {
 	if !t.Limit.Unlimited && t.Limit.Units == 0 {
 		return "the limit is 0: everything is denied"
 	}
-	return fmt.Sprintf("%d agents share a budget of %s: L is 0 and every take goes to the exact lane; leases need a budget of at least %s",
-		t.Agents, Grouped(limitNumber(t.Budget)), Grouped(int64(t.Agents)))
+	share := "share"
+	if t.Agents == 1 {
+		share = "has"
+	}
+	return fmt.Sprintf("%s %s a budget of %s: L is 0 and every take goes to the exact lane; leases need a budget of at least %s",
+		countOf(int64(t.Agents), "agent"), share, Grouped(limitNumber(t.Budget)), Grouped(int64(t.Agents)))
 }
 
 // tooShort names the budget under which a lease lasts two round trips.
-func (t BoundTerms) tooShort(b *pb.Bound, peak rate, lasts time.Duration) string {
-	line := fmt.Sprintf("a lease lasts %s at peak, less than two round trips of %s: callers will wait; ", round(lasts), t.RoundTrip)
+func (t BoundTerms) tooShort(peak rate) string {
+	line := fmt.Sprintf("a lease lasts less than two round trips (2 x %s): callers will wait; ", Lasting(t.RoundTrip))
 	needed := mulDiv(int64(peak.units), int64(2*t.RoundTrip), int64(peak.per)) + 1
 	needed = mulDiv(needed+int64(t.Agents)-1, 1, int64(t.Agents)) // L, rounded up
 	if t.LeaseMax > 0 && int64(t.LeaseMax) < needed {
 		return line + fmt.Sprintf("raise lease.max to at least %s", Grouped(needed))
 	}
-	return line + fmt.Sprintf("raise overshoot to at least %s units, or use fewer agents", Grouped(mulDiv(needed, int64(t.Agents), 1)))
+	line += fmt.Sprintf("raise overshoot to at least %s", countOf(mulDiv(needed, int64(t.Agents), 1), "unit"))
+	if t.Agents == 1 {
+		return line
+	}
+	return line + ", or use fewer agents"
 }
 
 // smaller says which L covers the peak for one ttl, if the present one is larger than that.
@@ -66,8 +84,8 @@ func (t BoundTerms) smaller(b *pb.Bound, peak rate) []string {
 	if used >= b.LeaseCap {
 		return nil
 	}
-	return []string{fmt.Sprintf("choose a smaller L: at peak an agent spends %s units in one ttl of %s; lease.max: %d lowers what is at risk from %s to %s",
-		Grouped(used), t.TTL, used, Grouped(b.AtRisk), Grouped(mulDiv(used, int64(t.Agents), 1)))}
+	return []string{fmt.Sprintf("choose a smaller L: at peak an agent spends %s in one ttl of %s; lease.max: %d lowers what is at risk from %s to %s",
+		countOf(used, "unit"), Lasting(t.TTL), used, Grouped(b.AtRisk), Grouped(mulDiv(used, int64(t.Agents), 1)))}
 }
 
 // adds reports whether the class lets a window end above its limit.
@@ -76,10 +94,3 @@ func (t BoundTerms) adds() bool {
 }
 
 const maxDuration = time.Duration(1<<63 - 1)
-
-func round(d time.Duration) time.Duration {
-	if d >= time.Second {
-		return d.Round(100 * time.Millisecond)
-	}
-	return d.Round(time.Millisecond)
-}

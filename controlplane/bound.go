@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quotalease/quotalease/controlplane/policy"
 	"github.com/quotalease/quotalease/ledger"
 	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
@@ -32,6 +33,28 @@ type BoundTerms struct {
 	Agents    int
 	Peak      quota.Units // units a second of all agents together; 0: the limit over its window
 	RoundTrip time.Duration
+	Outage    policy.Outage
+	Cold      policy.Cold
+}
+
+// TermsOf reads from a policy what the bound of a dimension starts from: the limit that a
+// tenant has at now, or without a tenant the dimension's own. Agents and Peak are the caller's.
+func TermsOf(s *policy.Snapshot, dim *policy.Dimension, tenant string, now time.Time) (BoundTerms, error) {
+	window := dim.Period.WindowAt(now)
+	t := BoundTerms{Dimension: dim.Name, Tenant: tenant, Class: dim.Class, Limit: dim.Limit,
+		Budget: dim.Overshoot.Of(dim.Limit), LeaseMax: dim.Lease.Max, TTL: dim.Lease.TTL,
+		Window: window.End.Sub(window.Start), Outage: dim.Outage, Cold: dim.Cold}
+	if window.Endless() {
+		t.Window = 0
+	}
+	if tenant != "" {
+		terms, _, err := s.Resolve(quota.Key{Tenant: tenant, Dimension: dim.Name}, window.Start)
+		if err != nil {
+			return BoundTerms{}, err
+		}
+		t.Limit, t.Budget = terms.Limit, terms.Budget
+	}
+	return t, nil
 }
 
 // rate is units per time, exact.
@@ -55,8 +78,7 @@ func (t BoundTerms) peak() (rate, bool) {
 // What the class adds to the limit (DESIGN 3.3, 3.4): exact and hard add nothing, because
 // every unit that is out stays charged. bounded adds its budget B: that much unconfirmed use
 // may be given back to the pool. best_effort adds B too, as what is outstanding or uncertain
-// at any grant. Use without a lease and emergency allowances come on top where policy allows
-// them.
+// at any grant. Use without a lease comes on top where policy allows it: Beyond names it.
 func ComputeBound(t BoundTerms) *pb.Bound {
 	t.Agents = max(t.Agents, 1)
 	if t.RoundTrip <= 0 {
@@ -67,6 +89,7 @@ func ComputeBound(t BoundTerms) *pb.Bound {
 		Dimension: t.Dimension, Tenant: t.Tenant, Class: t.Class.String(),
 		Limit: limitNumber(t.Limit), Budget: limitNumber(t.Budget),
 		Agents: int32(min(t.Agents, maxAgents)), LeaseCap: int64(l), TtlUs: t.TTL.Microseconds(),
+		PeakPerSecond: int64(t.Peak), Beyond: t.beyond(),
 	}
 	b.AtRisk = mulDiv(int64(l), int64(t.Agents), 1)
 	b.Most, b.Over = t.most()
@@ -96,6 +119,18 @@ func (t BoundTerms) most() (int64, string) {
 		return unlimited, "without limit"
 	}
 	return addUp(t.Limit.Units, added.Units), percentOf(added.Units, t.Limit.Units)
+}
+
+// beyond names the use that policy lets pass without a lease, which no budget holds.
+func (t BoundTerms) beyond() []string {
+	var lines []string
+	if t.Outage.Open {
+		lines = append(lines, fmt.Sprintf("plus whatever outage mode open lets pass, without a limit, for up to %s of each outage", Lasting(t.Outage.For)))
+	}
+	if t.Cold.Debt {
+		lines = append(lines, fmt.Sprintf("plus %s at each start of an agent (cold: debt)", countOf(int64(t.Cold.Units), "unit")))
+	}
+	return lines
 }
 
 // BoundLine says a bound in a few words, e.g. "up to 136,000 (13.3 % over)".
@@ -142,6 +177,36 @@ func Grouped(n int64) string {
 		b.WriteRune(digit)
 	}
 	return sign + b.String()
+}
+
+// countOf writes an amount and what it is of.
+func countOf(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return Grouped(n) + " " + thing + "s"
+}
+
+// Lasting writes a duration as people read it: 48 ms, 0.6 s, 30 s, 1m30s, 24h.
+func Lasting(d time.Duration) string {
+	switch {
+	case d == 0:
+		return "0 s"
+	case d < time.Millisecond:
+		return "below 1 ms"
+	case d < 100*time.Millisecond:
+		return strconv.FormatInt(d.Round(time.Millisecond).Milliseconds(), 10) + " ms"
+	case d < time.Minute:
+		return strconv.FormatFloat(d.Truncate(time.Millisecond).Seconds(), 'f', -1, 64) + " s"
+	}
+	s := d.Truncate(time.Second).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
 
 // mulDiv is a x b / (the product of the divisors), rounded down and held at the int64 range.

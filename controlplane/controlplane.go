@@ -106,6 +106,8 @@ type ControlPlane struct {
 	health   *health
 	random   *lockedReader
 
+	troubles      *changes
+	noPolicy      sync.Once     // said, that there is none yet
 	watchKick     chan struct{} // the journal grew
 	reconcileKick chan struct{} // a new policy version is in use
 }
@@ -119,11 +121,11 @@ func New(cfg Config) (*ControlPlane, error) {
 		cfg.Metrics = prometheus.NewRegistry()
 	}
 	c := &ControlPlane{
-		cfg: cfg, health: newHealth(cfg.PolicyDir != ""), random: &lockedReader{from: cfg.Random},
+		cfg: cfg, troubles: &changes{log: cfg.Log, now: cfg.Now}, health: newHealth(cfg.PolicyDir != ""), random: &lockedReader{from: cfg.Random},
 		watchKick: make(chan struct{}, 1), reconcileKick: make(chan struct{}, 1),
 	}
 	m := newMetrics(cfg.Metrics)
-	c.policies = &policies{log: cfg.Policies, dir: cfg.PolicyDir, now: cfg.Now, logger: cfg.Log,
+	c.policies = &policies{log: cfg.Policies, dir: cfg.PolicyDir, now: cfg.Now, logger: cfg.Log, troubles: c.troubles,
 		health: c.health, metrics: m, changed: c.policyChanged}
 	c.desk = &Desk{store: cfg.Store, policies: c.policies, now: cfg.Now, token: c.random.id,
 		retention: cfg.Retention, metrics: m, health: c.health, kick: func() { nudge(c.watchKick) }}
@@ -158,9 +160,11 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 	run(func() { every(ctx, c.cfg.WatchInterval, c.watchKick, func() { c.look(ctx) }) })
 	run(func() { c.reconcile(ctx) })
 	run(func() {
-		c.jittered(ctx, c.cfg.SweepInterval, func() error { _, err := c.desk.Sweep(ctx); return err })
+		c.jittered(ctx, "close due leases", c.cfg.SweepInterval, func() error { _, err := c.desk.Sweep(ctx); return err })
 	})
-	run(func() { c.jittered(ctx, c.cfg.KeepInterval, func() error { return c.Keep(ctx) }) })
+	run(func() {
+		c.jittered(ctx, "remove what retention is over for", c.cfg.KeepInterval, func() error { return c.Keep(ctx) })
+	})
 	<-ctx.Done()
 	c.health.set(partLoops, errors.New("stopping"))
 	c.hub.close()
@@ -172,8 +176,13 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 func (c *ControlPlane) follow(ctx context.Context) {
 	read, cancel := context.WithTimeout(ctx, c.cfg.CommitTimeout)
 	defer cancel()
-	if err := c.Refresh(read); err != nil && ctx.Err() == nil {
-		c.cfg.Log.Warn("policy not refreshed", "err", err)
+	err := c.Refresh(read)
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, policy.ErrNoPolicy):
+		c.noPolicy.Do(func() { c.cfg.Log.Info("no policy yet: nothing is granted until one is applied") })
+	default:
+		c.troubles.note("look for a newer policy", err)
 	}
 }
 
@@ -203,8 +212,9 @@ func (c *ControlPlane) reconcile(ctx context.Context) {
 		if !pending {
 			continue
 		}
-		if err := c.Reconcile(ctx); err != nil {
-			c.cfg.Log.Warn("accounts not brought to the policy in use", "err", err)
+		err := c.Reconcile(ctx)
+		c.troubles.note("bring accounts to the policy in use", err)
+		if err != nil {
 			continue
 		}
 		pending = false
@@ -213,7 +223,7 @@ func (c *ControlPlane) reconcile(ctx context.Context) {
 
 // jittered calls do at intervals of one half to one and a half, so that replicas that started
 // together do not stay together.
-func (c *ControlPlane) jittered(ctx context.Context, interval time.Duration, do func() error) {
+func (c *ControlPlane) jittered(ctx context.Context, what string, interval time.Duration, do func() error) {
 	for {
 		wait := time.NewTimer(interval/2 + c.random.below(interval))
 		select {
@@ -222,8 +232,8 @@ func (c *ControlPlane) jittered(ctx context.Context, interval time.Duration, do 
 			return
 		case <-wait.C:
 		}
-		if err := do(); err != nil && ctx.Err() == nil {
-			c.cfg.Log.Warn("housekeeping not done", "err", err)
+		if err := do(); ctx.Err() == nil {
+			c.troubles.note(what, err)
 		}
 	}
 }

@@ -13,7 +13,10 @@
 //   - The end of a quota is shared out, not taken by the first asker.
 //     (TestLeaseSizeIsTheLeastOfItsLimits)
 //   - What a dimension can go over is computed before it is accepted, with what to change.
-//     (TestR2_4BoundIsComputedBeforeItIsAccepted, TestR2_4BoundSaysWhatToChange)
+//     (TestR2_4BoundIsComputedBeforeItIsAccepted, TestR2_4BoundSaysWhatToChange,
+//     TestSmallerLeasesAreAdvisedOnlyForAPeakThatIsGiven)
+//   - What policy lets pass outside of a bound is named beside it.
+//     (TestR2_4BoundNamesWhatLiesOutsideOfIt)
 //   - What a window can end with is stated for every class. (TestWindowBoundCoversEveryClass)
 //   - Lost, repeated and reordered Syncs, crashes and sweeps never lift true use above a
 //     class's bound. (TestHistoriesKeepEveryBound)
@@ -41,7 +44,7 @@
 //   - Housekeeping costs what there is to fold, however many accounts there are; what cannot be
 //     folded hides nothing, and a stop waits for one transaction at most.
 //     (TestKeepTouchesOnlyAccountsWithOldGrants, TestKeepGoesOnWhereItStopped,
-//     TestKeepEndsWithItsContext)
+//     TestKeepMovesOnFromWhatItCannotFold, TestKeepEndsWithItsContext)
 //   - An event that commits late is told; a slow listener blocks nobody.
 //     (TestEventsThatCommitLateAreTold, TestASlowWatcherLosesNoticesAndBlocksNobody)
 //   - A bad policy file leaves the last good policy, and readiness says so.

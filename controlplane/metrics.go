@@ -6,21 +6,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
 )
 
 // counts is what one transaction adds to the metrics, if it commits.
 type counts struct {
-	approved map[string]int    // leases and spends, by dimension
-	denied   map[[2]string]int // by dimension and reason
-	faults   map[string]int    // by code
-	reports  int
-	copies   int
-	repeated int
-	events   []ledger.Event
+	approved   map[string]int    // leases and spends, by dimension
+	denied     map[[2]string]int // by dimension and reason
+	redirected map[string]int    // to the exact lane, by dimension
+	faults     map[string]int    // by code
+	reports    int
+	copies     int
+	repeated   int
+	events     []ledger.Event
 }
 
 func newCounts() counts {
-	return counts{approved: map[string]int{}, denied: map[[2]string]int{}, faults: map[string]int{}}
+	return counts{approved: map[string]int{}, denied: map[[2]string]int{}, redirected: map[string]int{}, faults: map[string]int{}}
 }
 
 func (c *counts) decided(a ledger.Answer) {
@@ -30,6 +32,8 @@ func (c *counts) decided(a ledger.Answer) {
 		c.repeated++
 	case a.Approved():
 		c.approved[dimension]++
+	case a.Grant.Reason == quota.ExactLane: // not a no: the agent asks again as a spend
+		c.redirected[dimension]++
 	default:
 		c.denied[[2]string{dimension, string(a.Grant.Reason)}]++
 	}
@@ -48,6 +52,7 @@ type metrics struct {
 	queue         prometheus.Gauge
 	approved      *prometheus.CounterVec
 	denied        *prometheus.CounterVec
+	redirected    *prometheus.CounterVec
 	faults        *prometheus.CounterVec
 	repeated      prometheus.Counter
 	reports       prometheus.Counter
@@ -99,6 +104,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		queue:         gauge("queue_requests", "Requests waiting for a transaction."),
 		approved:      vec("approved_total", "Leases and spends approved.", "dimension"),
 		denied:        vec("denied_total", "Leases and spends denied.", "dimension", "reason"),
+		redirected:    vec("redirected_total", "Leases not granted because the exact lane decides: no denials.", "dimension"),
 		faults:        vec("faults_total", "Items refused for what they say.", "code"),
 		repeated:      counter("repeated_total", "Asks and spends answered from their record."),
 		reports:       counter("reports_total", "Reports merged."),
@@ -127,6 +133,9 @@ func (m *metrics) committed(requests, items int, c counts) {
 	}
 	for labels, n := range c.denied {
 		m.denied.WithLabelValues(labels[0], labels[1]).Add(float64(n))
+	}
+	for dimension, n := range c.redirected {
+		m.redirected.WithLabelValues(dimension).Add(float64(n))
 	}
 	for code, n := range c.faults {
 		m.faults.WithLabelValues(code).Add(float64(n))

@@ -15,13 +15,14 @@ import (
 // policies holds the policy snapshot in use. Another replica or an operator may add a version
 // at any time: it is polled, and reloaded at once when a transaction finds it out of date.
 type policies struct {
-	log     policy.Log
-	dir     string
-	now     func() time.Time
-	logger  *slog.Logger
-	health  *health
-	metrics *metrics
-	changed func(version int64) // a new version is in use
+	log      policy.Log
+	dir      string
+	now      func() time.Time
+	logger   *slog.Logger
+	troubles *changes
+	health   *health
+	metrics  *metrics
+	changed  func(version int64) // a new version is in use
 
 	current atomic.Pointer[policy.Snapshot]
 	mu      sync.Mutex // one load at a time
@@ -83,16 +84,17 @@ func (p *policies) watchDir(ctx context.Context, interval time.Duration) {
 // applyDir takes one reading of the policy directory. A content that is refused for what it
 // says stays refused until it changes; what failed on its way to the log is offered again.
 func (p *policies) applyDir(ctx context.Context, files []policy.File, err error) error {
+	const doing = "apply the policy directory; the last good policy stays"
 	if err != nil {
 		p.health.setDir(err)
-		p.logger.Error("policy directory not read; the last good policy stays", "err", err)
+		p.troubles.note(doing, err)
 		return nil
 	}
 	doc, err := policy.Parse(files, p.now())
 	var faults policy.Faults
 	if errors.As(err, &faults) {
 		p.health.setDir(faults)
-		p.logger.Error("policy directory refused; the last good policy stays", "err", err)
+		p.troubles.note(doing, faults)
 		return nil
 	}
 	if err == nil {
@@ -101,8 +103,8 @@ func (p *policies) applyDir(ctx context.Context, files []policy.File, err error)
 	if err == nil {
 		err = p.refresh(ctx)
 	}
+	p.troubles.note(doing, err)
 	if err != nil {
-		p.logger.Error("policy directory not applied", "err", err)
 		return err
 	}
 	p.health.setDir(nil)

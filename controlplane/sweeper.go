@@ -69,9 +69,9 @@ func (d *Desk) expire(ctx context.Context, accounts []ledger.AccountID) (int, er
 	return closed, nil
 }
 
-// One run of Keep looks at foldRounds pages of grants at most, so that a backlog keeps neither
-// the rest of the housekeeping nor a stop waiting. It is 1,700 grants a second at the standard
-// interval, of each replica.
+// foldRounds bounds the pages of grants that one run of Keep looks at, so that a backlog does
+// not keep the rest of the housekeeping waiting; the next run goes on where this one stopped.
+// At the standard interval it is 1,700 grants a second for each replica.
 const foldRounds = 1024
 
 // Keep folds the records of settled grants that retention is over for, then deletes what no

@@ -14,18 +14,16 @@ import (
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
-// windowBound is the most that an account's window can end with, beyond use without a lease
-// that nobody has reported yet; -1 where nothing limits it.
+// windowBound is the most that an account's window can end with under its present limit,
+// beyond use without a lease that nobody has reported yet; -1 where nothing limits it.
 //
-// No grant or spend lifts S + O + H above the limit, and what one made under an earlier, higher
-// limit is in Committed; so max(limit, committed, S + O + H) is the most that is ever charged.
-// On top comes what was or may still be given back unconfirmed: U, and for bounded and
-// best_effort whatever their budget leaves, because O + U stays within B.
+// What was used is within S + O + H + U. Reports, closes and returns never raise that sum, and
+// no grant or spend happens that would lift S + O + H above the limit; beside it U is what it
+// is, or for bounded and best_effort may still grow to what their budget leaves.
 func windowBound(a ledger.Account) int64 {
 	if a.Limit.Unlimited {
 		return unlimited
 	}
-	charged := a.Bound() - a.Uncertain // S + O + H
 	given := a.Uncertain
 	if a.Class == quota.Bounded || a.Class == quota.BestEffort {
 		if a.Budget.Unlimited {
@@ -33,7 +31,7 @@ func windowBound(a ledger.Account) int64 {
 		}
 		given = max(given, a.Budget.Units)
 	}
-	return addUp(max(a.Limit.Units, a.Committed, charged), given)
+	return max(int64(a.Bound()), addUp(a.Limit.Units, given))
 }
 
 func usageMessage(a ledger.Account) *pb.Usage {
@@ -95,7 +93,7 @@ func (c *ControlPlane) ListTenants(ctx context.Context, m *pb.ListTenantsRequest
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.policyInUse()
+	s, err := c.policyInUse(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +125,9 @@ func (c *ControlPlane) ListTenants(ctx context.Context, m *pb.ListTenantsRequest
 		}
 		reply.Tenants = append(reply.Tenants, tenantMessage(s, name, usage[name]))
 	}
+	if m.GetTenant() != "" && len(reply.Tenants) == 1 {
+		reply.Tenants[0].Limits = limitsOf(s, m.GetTenant(), c.desk.Now())
+	}
 	return reply, nil
 }
 
@@ -144,6 +145,21 @@ func tenantMessage(s *policy.Snapshot, name string, usage []*pb.Usage) *pb.Tenan
 		t.Plan = ""
 	}
 	return t
+}
+
+// limitsOf lists what policy gives a tenant at now in every dimension; nothing to one whom it
+// does not admit.
+func limitsOf(s *policy.Snapshot, tenant string, now time.Time) []*pb.LimitInForce {
+	var all []*pb.LimitInForce
+	for _, dim := range s.Dimensions() {
+		terms, match, err := s.Resolve(quota.Key{Tenant: tenant, Dimension: dim.Name}, dim.Period.WindowAt(now).Start)
+		if err != nil {
+			return nil
+		}
+		all = append(all, &pb.LimitInForce{Dimension: dim.Name, Class: terms.Class.String(),
+			Limit: limitNumber(terms.Limit), Rule: string(match.Rule)})
+	}
+	return all
 }
 
 // agentsSeen is how long ago an agent may have been heard of to be listed.
@@ -181,7 +197,7 @@ func (c *ControlPlane) GetBound(ctx context.Context, m *pb.GetBoundRequest) (*pb
 	case m.GetPeakPerSecond() < 0:
 		return nil, invalid("peak_per_second", "0 for the limit over its window, or more")
 	}
-	s, err := c.policyInUse()
+	s, err := c.policyInUse(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -206,20 +222,11 @@ func (c *ControlPlane) GetBound(ctx context.Context, m *pb.GetBoundRequest) (*pb
 
 func (c *ControlPlane) boundTerms(ctx context.Context, s *policy.Snapshot, dim *policy.Dimension, m *pb.GetBoundRequest) (BoundTerms, error) {
 	now := c.desk.Now()
-	window := dim.Period.WindowAt(now)
-	t := BoundTerms{Dimension: dim.Name, Tenant: m.GetTenant(), Class: dim.Class, Limit: dim.Limit,
-		Budget: dim.Overshoot.Of(dim.Limit), LeaseMax: dim.Lease.Max, TTL: dim.Lease.TTL,
-		Window: window.End.Sub(window.Start), Agents: int(m.GetAgents()), Peak: quota.Units(m.GetPeakPerSecond())}
-	if window.Endless() {
-		t.Window = 0
+	t, err := TermsOf(s, dim, m.GetTenant(), now)
+	if err != nil {
+		return BoundTerms{}, err
 	}
-	if t.Tenant != "" {
-		terms, _, err := s.Resolve(quota.Key{Tenant: t.Tenant, Dimension: dim.Name}, window.Start)
-		if err != nil {
-			return BoundTerms{}, err
-		}
-		t.Limit, t.Budget = terms.Limit, terms.Budget
-	}
+	t.Agents, t.Peak = int(m.GetAgents()), quota.Units(m.GetPeakPerSecond())
 	if t.Agents == 0 {
 		seen, err := c.cfg.Reader.Incarnations(ctx, now.Add(-max(dim.Lease.TTL+dim.Lease.Grace, time.Minute)))
 		if err != nil {

@@ -28,7 +28,7 @@ func TestAKeyWithASpendInFlightIsNotForgotten(t *testing.T) {
 	if d.core.BuildSpend(d.now, time.Second) == nil {
 		t.Fatal("no spend")
 	}
-	for range 8 { // the Spend hangs, and so do the Syncs
+	for range 24 { // the Spend hangs, and so do the Syncs
 		d.advance(500 * time.Millisecond)
 		if d.build() != nil {
 			d.core.SyncDone(d.now, nil)
@@ -228,6 +228,45 @@ func TestAKeyForgottenWhileItsSyncIsInFlight(t *testing.T) {
 	}
 }
 
+func TestW4ARevokedLeaseIsNotSpent(t *testing.T) {
+	t.Parallel()
+	for name, revoke := range map[string]func(*driver){
+		"told by a notice": func(d *driver) {
+			d.core.Notice(d.now, &pb.Notice{Key: wireKey(exports), RevokedGrant: d.key(exports).held()[0].id.Bytes()})
+		},
+		"told by the answer to a report": func(d *driver) {
+			d.advance(7 * time.Second)
+			req := d.build()
+			reply := d.answer(req)
+			reply.Results[0].Revoked = true
+			d.core.SyncDone(d.now, reply)
+		},
+		"told with the grant itself": func(d *driver) {
+			d.core.Notice(d.now, &pb.Notice{Key: wireKey(exports), RevokedGrant: d.key(exports).held()[0].id.Bytes()})
+			d.settle()
+			_, w := d.take(exports, 1)
+			req := d.build()
+			reply := d.answer(req)
+			reply.Decisions[0].Revoked = true
+			d.core.SyncDone(d.now, reply)
+			d.core.Abandon(w)
+		},
+	} {
+		d := newDriver(t)
+		d.warm(exports, 1)
+		k := d.key(exports)
+		before := k.total()
+		revoke(d)
+		if got := k.Take(d.now, 1); got.Allowed || k.left(d.now) != 0 {
+			t.Errorf("%s: still spent: %+v, %d left", name, got, k.left(d.now))
+		}
+		d.settle()
+		if settled, out := d.used(); settled != before || out != 0 {
+			t.Errorf("%s: %d of %d reported, %d out", name, settled, before, out)
+		}
+	}
+}
+
 func TestStopAnswersEveryCallerOnce(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t)
@@ -266,6 +305,26 @@ func TestStopAnswersEveryCallerOnce(t *testing.T) {
 	d.core.SpendDone(d.now, d.now, &pb.SpendReply{LedgerNowUs: d.ledgerNow().UnixMicro()})
 	if _, out := d.used(); out != 0 || d.core.Owes() {
 		t.Errorf("%d units still out, owes %v", out, d.core.Owes())
+	}
+}
+
+func TestD6AStoppingAgentTriesUntilItsTimeIsOver(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	d.warm(exports, 1)
+	d.take(exports, 1)
+	d.cutOff(time.Minute) // attempts are 2 s apart by now
+	d.core.Stop(d.now)
+	stopped, tries := d.now, 0
+	for d.now < stopped+5*time.Second {
+		d.advance(10 * time.Millisecond)
+		if d.build() != nil {
+			d.core.SyncDone(d.now, nil)
+			tries++
+		}
+	}
+	if tries < 8 {
+		t.Fatalf("%d attempts in the 5 s that a stop may take: a control plane that comes back late in them never hears what was used", tries)
 	}
 }
 

@@ -375,3 +375,19 @@ func TestD2ACopyWithASpendInFlight(t *testing.T) {
 		t.Fatal("what the original asked for is not the copy's to take back")
 	}
 }
+
+func TestCallersBeforeTheFirstContactFailFast(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	if d.build() == nil {
+		t.Fatal("no first Sync")
+	}
+	var got []Outcome
+	for i := range 3 {
+		d.core.Want(d.now, &Waiter{Key: tenant(i), Cost: 1, Done: func(o Outcome) { got = append(got, o) }})
+	}
+	d.core.SyncDone(d.now, nil)
+	if len(got) != 3 || !got[0].Unavailable {
+		t.Fatalf("the control plane cannot be reached, and the callers go on waiting: %+v", got)
+	}
+}

@@ -153,7 +153,7 @@ func (c *Core) without(now Instant, k *Key, w *Waiter) Outcome {
 	if c.cutOff(now) || c.stopping {
 		out := Instant(0)
 		if c.Failing() {
-			out = now - c.lostAt
+			out = now - max(c.contact, c.lostAt-k.dim.Load().beat())
 		}
 		if w.Cost > 0 && !c.stopping && c.contacted && k.dim.Load().open && out >= k.dim.Load().after && out < k.dim.Load().after+k.dim.Load().openFor {
 			c.addUnleased(now, k, w.Cost)

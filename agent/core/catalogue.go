@@ -27,6 +27,15 @@ type Dimension struct {
 	debt     int64 // units that may pass once per key before the first lease
 }
 
+// beat is how often an agent that uses the dimension should at least be in contact: once a
+// ttl, and often enough that to have had none for `after` takes more than one lost message.
+func (d *Dimension) beat() time.Duration {
+	if d.open {
+		return min(d.TTL/2, d.after/3)
+	}
+	return d.TTL / 2
+}
+
 // readCatalogue turns the control plane's catalogue into dimensions. A dimension that this
 // agent does not understand fails the whole catalogue: half a policy is none.
 func readCatalogue(c *pb.Catalogue) (map[string]*Dimension, error) {

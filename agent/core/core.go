@@ -119,8 +119,8 @@ func (c *Core) cutOff(now Instant) bool {
 	return c.Failing() || c.syncing != nil && now-c.syncing.sent > max(8*c.rtt, 250*time.Millisecond)
 }
 
-// failed notes an attempt that failed. An outage begins with the first one since the last
-// contact: to have been silent is not to have been cut off.
+// failed notes an attempt that failed. To have been silent for want of anything to say is not
+// to have been cut off: without contact counts from a heartbeat before the first failure.
 func (c *Core) failed(now, sent Instant) {
 	if c.failures == 0 {
 		c.lostAt = sent
@@ -150,7 +150,7 @@ func (c *Core) exactLane(now Instant, k *Key, cost int64) bool {
 func (c *Core) newKey(now Instant, id quota.Key, dim *Dimension) *Key {
 	k := &Key{ID: id}
 	k.dim.Store(dim)
-	c.syncAt = min(c.syncAt, now+c.Jitter(max(dim.TTL/2, minHeartbeat)))
+	c.syncAt = min(c.syncAt, now+c.Jitter(max(dim.beat(), minHeartbeat)))
 	c.Table.put(k)
 	k.index = len(c.keys)
 	c.keys = append(c.keys, k)

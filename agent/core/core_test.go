@@ -423,8 +423,10 @@ func TestO7LongerThanTheWindow(t *testing.T) {
 func TestAnOldAskIsCancelledAndReplacedInOneSync(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t)
-	d.settle()
-	d.take(exports, 1)
+	d.warm(exports, 1)
+	for d.key(exports).ask == nil {
+		d.take(exports, 1)
+	}
 	old := d.build().GetAsks()[0].GetGrantId()
 	d.advance(time.Second)
 	d.core.SyncDone(d.now, nil)

@@ -24,10 +24,8 @@ import (
 // is counted beside it and compared with the books after every event.
 
 const (
-	historyTTL   = 2 * time.Second
-	historyGrace = 500 * time.Millisecond
-	historyBusy  = 14 * time.Second // faults and callers
-	historyCalm  = 9 * time.Second  // then neither: everything must come to rest
+	historyBusy = 14 * time.Second // faults and callers
+	historyCalm = 9 * time.Second  // then neither: everything must come to rest
 )
 
 // The minute ends in the middle of the busy part.
@@ -188,7 +186,7 @@ func (m *member) pump() {
 		return
 	}
 	if !m.awake() {
-		m.after(m.wakes-m.now, m.pump)
+		m.after(m.wakes-m.now+m.late(), m.pump)
 		return
 	}
 	m.core.Tick(m.clock())
@@ -208,7 +206,7 @@ func (m *member) pump() {
 	if at, ok := m.core.NextTick(); ok {
 		next = min(next, at)
 	}
-	if at := max(next-m.offset, m.now+time.Millisecond); m.pumpAt <= m.now || at < m.pumpAt {
+	if at := max(next-m.offset, m.now+time.Millisecond) + m.late(); m.pumpAt <= m.now || at < m.pumpAt {
 		m.pumpAt = at
 		m.after(at-m.now, m.pump)
 	}
@@ -220,7 +218,7 @@ func (m *member) deliver(d time.Duration, do func()) {
 		switch {
 		case m.dead:
 		case !m.awake():
-			m.deliver(m.wakes-m.now, do)
+			m.deliver(m.wakes-m.now+m.late(), do)
 		default:
 			do()
 			m.observe()

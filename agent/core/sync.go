@@ -88,7 +88,7 @@ func (c *Core) hello() *pb.Hello {
 func (c *Core) heartbeat(now Instant) {
 	every := maxHeartbeat
 	for _, k := range c.keys {
-		every = min(every, k.dim.Load().TTL/2)
+		every = min(every, k.dim.Load().beat())
 		if k.denial.Load() != nil {
 			k.refresh = true
 			c.mark(k)
@@ -182,9 +182,7 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 	}
 	if reply == nil {
 		c.failed(now, s.sent)
-		for _, k := range s.asks {
-			c.tend(now, k) // sent now, an ask has an age to watch
-		}
+		c.tellOutage(now, s)
 		return
 	}
 	c.answered(now, s.sent, reply.GetLedgerNowUs())
@@ -231,6 +229,26 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 	}
 }
 
+// tellOutage answers the callers who waited for a Sync that failed: to wait on would not help
+// them, and those who come now are answered at once too.
+func (c *Core) tellOutage(now Instant, s *syncInFlight) {
+	if c.dims == nil {
+		early := c.early
+		c.early = nil
+		for _, w := range early {
+			c.finish(w, Outcome{Unavailable: true})
+		}
+	}
+	for _, k := range s.keys {
+		waiters := k.waiters
+		k.waiters = nil
+		for _, w := range waiters {
+			c.finish(w, c.without(now, k, w))
+		}
+		c.tend(now, k) // sent now, an ask has an age to watch
+	}
+}
+
 // answered notes contact: round trip, the ledger's clock.
 func (c *Core) answered(now, sent Instant, ledgerUs int64) {
 	c.contact, c.contacted = now, true
@@ -241,9 +259,14 @@ func (c *Core) answered(now, sent Instant, ledgerUs int64) {
 	}
 }
 
-// backoff doubles from 50 ms to 2 s, with jitter, for ever.
+// backoff doubles from 50 ms to 2 s, with jitter, for ever. A stop has little time: it tries
+// on at short intervals.
 func (c *Core) backoff() time.Duration {
-	return c.Jitter(min(2*time.Second, 50*time.Millisecond<<min(c.failures-1, 6)))
+	most := 2 * time.Second
+	if c.stopping {
+		most = 200 * time.Millisecond
+	}
+	return c.Jitter(min(most, 50*time.Millisecond<<min(c.failures-1, 6)))
 }
 
 // settleDirty puts a key back in line, at its end, if it has something urgent left to say.

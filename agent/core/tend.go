@@ -235,6 +235,7 @@ func (c *Core) schedule(now Instant, k *Key) {
 // Syncs that follow report and return everything. Callers in wait are told at once.
 func (c *Core) Stop(now Instant) {
 	c.stopping = true
+	c.retryAt = min(c.retryAt, now)
 	for _, w := range c.early {
 		c.finish(w, Outcome{Unavailable: true})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -13,13 +14,19 @@ import (
 	"github.com/quotalease/quotalease/agent"
 	"github.com/quotalease/quotalease/agent/rpc"
 	"github.com/quotalease/quotalease/agent/web"
+	"github.com/quotalease/quotalease/cmd/quotalease/stage"
 )
 
 type agentFlags struct {
 	grpc, http, region, name string
 	controlPlanes            []string
 	maxKeys                  int
+	stopTimeout              time.Duration
 }
+
+// stageStop is the time that an agent of dev or demo has for its last report. They stop it
+// while the control plane is there, or because they died and nothing will be.
+const stageStop = 2 * time.Second
 
 func newAgentCommand(sh *shell) *cobra.Command {
 	var f agentFlags
@@ -46,6 +53,9 @@ identities are checked.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, cancel := bound(cmd.Context())
 		defer cancel()
+		if ours, _ := cmd.Flags().GetBool(stage.StopWithStdin[2:]); ours {
+			f.stopTimeout = stageStop
+		}
 		return sh.runAgent(ctx, f)
 	}
 	return cmd
@@ -63,7 +73,7 @@ func (sh *shell) runAgent(ctx context.Context, f agentFlags) error {
 	}
 	defer func() { _ = uplink.Close() }()
 	a, err := agent.New(agent.Config{
-		Name: f.name, Region: f.region, MaxKeys: f.maxKeys, Logger: sh.logger(), Metrics: registry,
+		Name: f.name, Region: f.region, MaxKeys: f.maxKeys, StopTimeout: f.stopTimeout, Logger: sh.logger(), Metrics: registry,
 	}, uplink)
 	if err != nil {
 		return err

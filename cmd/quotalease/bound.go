@@ -5,10 +5,13 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quotalease/quotalease/controlplane"
+	"github.com/quotalease/quotalease/controlplane/policy"
+	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
@@ -24,11 +27,13 @@ type boundView struct {
 	Most              *int64   `json:"most"`
 	MostUnlimited     bool     `json:"most_unlimited"`
 	Over              string   `json:"over"`
+	Beyond            []string `json:"beyond"` // outside of the bound, in words
 	Agents            int32    `json:"agents"`
 	LeaseCap          *int64   `json:"lease_cap"`
 	LeaseCapUnlimited bool     `json:"lease_cap_unlimited"`
 	AtRisk            *int64   `json:"at_risk"` // null: as lease_cap
 	TTLSeconds        float64  `json:"ttl_seconds"`
+	PeakPerSecond     *int64   `json:"peak_per_second"` // null: the limit spread over its window
 	LeaseLastsSeconds float64  `json:"lease_lasts_seconds"`
 	FetchesPerSecond  float64  `json:"fetches_per_second"`
 	Advice            []string `json:"advice"`
@@ -41,6 +46,7 @@ func newBoundView(b *pb.Bound) boundView {
 		Dimension: b.GetDimension(), Tenant: b.GetTenant(), Class: b.GetClass(), Bound: controlplane.BoundLine(b),
 		Over: b.GetOver(), Agents: b.GetAgents(),
 		TTLSeconds: seconds(b.GetTtlUs()), LeaseLastsSeconds: seconds(b.GetLeaseLastsUs()),
+		Beyond:           each(b.GetBeyond(), func(s string) string { return s }),
 		FetchesPerSecond: float64(b.GetFetchesPerSecondMilli()) / 1000,
 		Advice:           each(b.GetAdvice(), func(s string) string { return s }),
 		message:          b,
@@ -48,6 +54,9 @@ func newBoundView(b *pb.Bound) boundView {
 	v.Limit, v.Unlimited = amount(b.GetLimit())
 	v.Budget, v.BudgetUnlimited = amount(b.GetBudget())
 	v.Most, v.MostUnlimited = amount(b.GetMost())
+	if peak := b.GetPeakPerSecond(); peak > 0 {
+		v.PeakPerSecond = &peak
+	}
 	// Without a budget an agent may hold whatever an int64 does: no figure worth a reading.
 	if v.LeaseCapUnlimited = b.GetLeaseCap() == math.MaxInt64; !v.LeaseCapUnlimited {
 		l, risk := b.GetLeaseCap(), b.GetAtRisk()
@@ -63,18 +72,23 @@ func (v boundView) lines() []string {
 		whose += " of " + printable(v.Tenant)
 	}
 	agents, b := count(int(v.Agents), "agent"), v.message
-	lines := []string{
-		whose + ": " + v.Bound,
-		fmt.Sprintf("  class %s, limit %s, budget %s, ttl %s", v.Class, grouped(v.Limit), grouped(v.Budget), lasting(b.GetTtlUs())),
+	lines := []string{whose + ": " + v.Bound}
+	for _, line := range v.Beyond {
+		lines = append(lines, "  "+line)
 	}
+	lines = append(lines, fmt.Sprintf("  class %s, limit %s, budget %s, ttl %s", v.Class, grouped(v.Limit), grouped(v.Budget), lasting(b.GetTtlUs())))
 	switch {
 	case v.LeaseCapUnlimited:
 		lines = append(lines, fmt.Sprintf("  %s, each with what it needs, without a limit", agents))
 	case *v.LeaseCap > 0:
-		lines = append(lines, fmt.Sprintf("  %s x %s unspent = %s units at risk", agents, grouped(v.LeaseCap), grouped(v.AtRisk)))
+		lines = append(lines, fmt.Sprintf("  %s x %s unspent = %s at risk", agents, grouped(v.LeaseCap), count(int(*v.AtRisk), "unit")))
 	}
 	if v.FetchesPerSecond > 0 {
-		lines = append(lines, fmt.Sprintf("  a lease lasts %s at peak, %s fetches/s in all", lasting(b.GetLeaseLastsUs()), thousandths(b.GetFetchesPerSecondMilli())))
+		line := fmt.Sprintf("  a lease lasts %s at peak, %s fetches/s in all", lasting(b.GetLeaseLastsUs()), thousandths(b.GetFetchesPerSecondMilli()))
+		if v.PeakPerSecond == nil {
+			line += " (peak: the limit spread over its window, unless --peak is given)"
+		}
+		lines = append(lines, line)
 	}
 	for _, a := range v.Advice {
 		lines = append(lines, "  "+a)
@@ -94,14 +108,19 @@ func thousandths(n int64) string {
 
 func newBoundCommand(sh *shell) *cobra.Command {
 	var request pb.GetBoundRequest
+	var paths []string
 	cmd := &cobra.Command{
 		Use:   "bound [DIMENSION]",
 		Short: "Compute how far a limit can be overshot, and what its leases cost",
 		Long: `Bound computes, before it is accepted, the most that a window can end with: N agents that
 hold at most L unspent units each are N x L at risk, and the class says how much of that
 can come on top of the limit. It also says how long a lease lasts at peak, how many
-fetches a second follow, and when a smaller L, a shorter ttl or the exact lane is better.`,
+fetches a second follow, and when a smaller L, a shorter ttl or the exact lane is better.
+What policy lets pass outside of the bound (outage mode open, cold debt) is named beside it.
+
+With -f it computes from policy files instead of the current policy, and asks no server.`,
 		Example: `  quotalease bound
+  quotalease bound -f policy.yaml --agents 24
   quotalease bound report_export --agents 40
   quotalease bound report_export --tenant acme --peak 2000`,
 		Args: arguments(0, 1, "a dimension, or none for all"),
@@ -114,6 +133,13 @@ fetches a second follow, and when a smaller L, a shorter ttl or the exact lane i
 			if len(args) == 1 {
 				request.Dimension = args[0]
 			}
+			if cmd.Flags().Changed("file") {
+				views, err := sh.boundsOfFiles(paths, &request)
+				if err != nil {
+					return err
+				}
+				return sh.showBounds(views)
+			}
 			reply, err := ask(cmd.Context(), sh, "compute bound", pb.AdminServiceClient.GetBound, &request)
 			if err != nil {
 				return err
@@ -121,10 +147,43 @@ fetches a second follow, and when a smaller L, a shorter ttl or the exact lane i
 			return sh.showBounds(each(reply.GetBounds(), newBoundView))
 		},
 	}
-	cmd.Flags().Int32Var(&request.Agents, "agents", 0, "N, how many agents share the quota (default as many as were seen lately)")
+	cmd.Flags().Int32Var(&request.Agents, "agents", 0, "N, how many agents share the quota (default as many as were seen lately, or with -f 1)")
+	cmd.Flags().StringArrayVarP(&paths, "file", "f", nil, "policy file or directory to compute from, - for stdin; may be repeated")
 	cmd.Flags().StringVar(&request.Tenant, "tenant", "", "with this tenant's limit (default the dimension's own)")
 	cmd.Flags().Int64Var(&request.PeakPerSecond, "peak", 0, "units a second of all agents at peak (default the limit spread over its window)")
 	return cmd
+}
+
+// boundsOfFiles computes what the control plane would if the files were its policy.
+func (sh *shell) boundsOfFiles(paths []string, request *pb.GetBoundRequest) ([]boundView, error) {
+	files, err := sh.policyFiles("-f", paths)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := sh.parsePolicy(files)
+	if err != nil {
+		return nil, err
+	}
+	s := doc.Snapshot(0)
+	dimensions := s.Dimensions()
+	if name := request.GetDimension(); name != "" {
+		dim, ok := s.Dimension(name)
+		if !ok {
+			return nil, misuse("dimension %q: %w; the files define %s", name, policy.ErrUnknownDimension,
+				strings.Join(each(dimensions, func(d *policy.Dimension) string { return d.Name }), ", "))
+		}
+		dimensions = []*policy.Dimension{dim}
+	}
+	var views []boundView
+	for _, dim := range dimensions {
+		t, err := controlplane.TermsOf(s, dim, request.GetTenant(), sh.now())
+		if err != nil {
+			return nil, misuse("--tenant: %w", err)
+		}
+		t.Agents, t.Peak = max(int(request.GetAgents()), 1), quota.Units(request.GetPeakPerSecond())
+		views = append(views, newBoundView(controlplane.ComputeBound(t)))
+	}
+	return views, nil
 }
 
 func (sh *shell) showBounds(views []boundView) error {

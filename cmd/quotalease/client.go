@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/quotalease/quotalease/controlplane/policy"
@@ -30,22 +31,23 @@ func ask[Request, Reply any](ctx context.Context, sh *shell, doing string, m met
 	}
 	defer conn.Close()
 	var reply *Reply
+	var trailer metadata.MD // there is one only where somebody answered
 	waiting := func() string { return fmt.Sprintf("%s: waiting for the control plane at %s", doing, sh.server) }
 	err = sh.narrate(waiting, func() error {
 		bounded, cancel := context.WithTimeout(ctx, sh.timeout)
 		defer cancel()
-		reply, err = m(pb.NewAdminServiceClient(conn), bounded, request)
+		reply, err = m(pb.NewAdminServiceClient(conn), bounded, request, grpc.Trailer(&trailer))
 		return err
 	})
 	if err != nil {
-		return nil, sh.answered(ctx, doing, err)
+		return nil, sh.answered(ctx, doing, err, len(trailer) > 0)
 	}
 	return reply, nil
 }
 
 // answered turns a status into words and an exit code. A typed refusal is an answer; silence
-// is an outage.
-func (sh *shell) answered(ctx context.Context, doing string, err error) error {
+// is an outage, and so is the answer of one who is there and cannot reach the ledger.
+func (sh *shell) answered(ctx context.Context, doing string, err error, there bool) error {
 	s := status.Convert(err)
 	said := strings.TrimPrefix(s.Message(), doing+": ") // the other side may name the act as well
 	gap := " "
@@ -56,9 +58,11 @@ func (sh *shell) answered(ctx context.Context, doing string, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	case s.Code() == codes.Unavailable && there:
+		return outage(err, fmt.Sprintf("The control plane at %s is there and cannot work: see that its Postgres runs and in its log whether it reaches it.", sh.server))
 	case s.Code() == codes.Unavailable:
 		return outage(err, fmt.Sprintf("The control plane at %s gives no answer: start one with quotalease controlplane or"+
-			" quotalease dev, name another with --server, or see in its log whether it reaches its Postgres.", sh.server))
+			" quotalease dev, name another with --server.", sh.server))
 	case s.Code() == codes.DeadlineExceeded:
 		return outage(err, fmt.Sprintf("The control plane at %s gave no answer within %s: try again with a longer --timeout;"+
 			" a change that was asked for may have been made.", sh.server, sh.timeout))

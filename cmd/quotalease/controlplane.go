@@ -63,6 +63,16 @@ func (sh *shell) runControlPlane(ctx context.Context, f controlFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := positive("--database-connections", int64(f.connections)); err != nil {
+		return err
+	}
+	// An address that may not be used is told before the database is asked; the doors open
+	// only when there is somebody behind them.
+	for flag, addr := range map[string]string{"--grpc": f.grpc, "--http": f.http} {
+		if _, err := loopbackAddr(ctx, net.DefaultResolver.LookupNetIP, flag, addr); err != nil {
+			return err
+		}
+	}
 	pool, err := postgres.Open(ctx, dsn, f.connections)
 	if err != nil {
 		return err
@@ -72,7 +82,7 @@ func (sh *shell) runControlPlane(ctx context.Context, f controlFlags) error {
 		if errors.Is(err, migrations.ErrOutdated) {
 			return err
 		}
-		return outage(err, "is Postgres up, and "+databaseEnv+" right?")
+		return outage(hide(err, dsn), databaseAdvice)
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

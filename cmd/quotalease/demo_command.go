@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/quotalease/quotalease/cmd/quotalease/demo"
 	"github.com/quotalease/quotalease/controlplane"
@@ -39,11 +40,18 @@ must occur. The derived policy is printed.
 Exit code 0 means that every bound held, that ledger and callers agree as the classes allow,
 and that the ledger adds up; 1 that something did not.
 
-  used       units of allowed takes, as the callers counted them
-  held       units that a killed agent left unconfirmed: charged as if used
-  bound      most that the promise lets one tenant use: of the tenant that used most
-  overshoot  use beyond what was ever promised, as far as reports reveal it
-  over limit use above a limit that was cut afterwards: no promise was broken`,
+The table speaks of one tenant in each dimension, the one that used most; -o json has the
+sums over all tenants too.
+
+  LIMIT       what that tenant may use; (cut) if the demo lowered it
+  MOST USED   what it used, as its callers counted allowed takes
+  BOUND       most that the promise lets it use
+  DENIED      takes refused: the quota was spent, or what is left was with other agents
+  OUTAGE      takes answered "unavailable", or not at all: nobody says that a quota is spent
+  HELD        units that the killed agent left unconfirmed: charged as if used
+  UNCERTAIN   such units that the class gave back to the quota
+  OVERSHOOT   use beyond what was ever promised, as far as reports reveal it
+  OVER LIMIT  use above a limit that was cut afterwards: no promise was broken`,
 		Example: `  quotalease demo
   quotalease demo -o json
   quotalease demo --trace access.log
@@ -80,7 +88,7 @@ func (sh *shell) runDemo(cmd *cobra.Command, f demoFlags) error {
 			return err
 		}
 		o.Events = events
-		o.Policy = func(text []byte) { sh.note("policy derived from the trace:\n%s", indent(string(text))) }
+		o.Policy = func(text []byte) { sh.note("policy derived from the trace:\n%s", indent(onePerLine(text))) }
 		if f.speed != "" {
 			if o.Speed, err = speedOf(f.speed); err != nil {
 				return err
@@ -108,24 +116,44 @@ func indent(s string) string {
 	return "  " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n  ")
 }
 
+// onePerLine writes a policy with each dimension on one line, so that many fit a screen.
+func onePerLine(text []byte) string {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil || len(doc.Content) == 0 {
+		return string(text)
+	}
+	for _, part := range doc.Content[0].Content {
+		for _, dimension := range part.Content {
+			dimension.Style = yaml.FlowStyle
+		}
+	}
+	brief, err := yaml.Marshal(&doc)
+	if err != nil {
+		return string(text)
+	}
+	return string(brief)
+}
+
 func printDemo(w io.Writer, r *demo.Report) error {
 	fmt.Fprintln(w)
-	t := newTable(text("DIMENSION"), text("CLASS"), number("LIMIT"), number("TENANTS"), number("USED"), number("MOST BY ONE"),
-		number("BOUND"), number("DENIED"), number("UNAVAILABLE"), number("CONFIRMED"), number("HELD"), number("UNCERTAIN"),
-		number("OVERSHOOT"), number("OVER LIMIT"))
+	t := newTable(text("DIMENSION"), text("CLASS"), number("LIMIT"), number("MOST USED"), number("BOUND"), number("DENIED"),
+		number("OUTAGE"), number("HELD"), number("UNCERTAIN"), number("OVERSHOOT"), number("OVER LIMIT"))
 	g := controlplane.Grouped
 	for _, d := range r.Dimensions {
-		limit := g(int64(d.Limit))
+		limit, bound := g(int64(d.Limit)), g(int64(d.Bound))
 		if d.Cut {
 			limit += " (cut)"
 		}
-		t.add(d.Name, d.Class, limit, g(int64(d.Tenants)), g(int64(d.Used)), g(int64(d.MostUsed)), g(int64(d.Bound)),
-			g(d.Denied), g(d.Unavailable), g(int64(d.Confirmed)), g(int64(d.Held)), g(int64(d.Uncertain)),
-			g(int64(d.Overshoot)), g(int64(d.OverLimit)))
+		if d.Tenants == 0 { // no take reached the ledger, which therefore knows no limit
+			limit, bound = "", ""
+		}
+		t.add(d.Name, d.Class, limit, g(int64(d.MostUsed)), bound, g(d.Denied), g(d.Unavailable),
+			g(int64(d.Held)), g(int64(d.Uncertain)), g(int64(d.Overshoot)), g(int64(d.OverLimit)))
 	}
 	if err := t.write(w); err != nil {
 		return err
 	}
+	fmt.Fprintln(w, "DENIED and OUTAGE count takes, all else units; quotalease demo --help explains each column")
 	fmt.Fprintf(w, "\n%s decisions, %s database commits: %.0f decisions per commit\n", g(r.Decisions), g(r.Commits), r.DecisionsPerCommit)
 	fmt.Fprintf(w, "ledger verify: %s accounts and %s grants recomputed, %s differences\n",
 		g(int64(r.Verify.Accounts)), g(int64(r.Verify.Grants)), g(int64(r.Verify.Differences)))
@@ -138,7 +166,55 @@ func printDemo(w io.Writer, r *demo.Report) error {
 		}
 		return no
 	}
+	for _, line := range shownBy(r) {
+		fmt.Fprintln(w, "shown:", line)
+	}
 	_, err := fmt.Fprintf(w, "%s; %s (%.0f s)\n", verdict(r.Held, "every bound held", "A BOUND WAS BROKEN"),
 		verdict(r.Agree, "ledger and callers agree as the classes allow", "LEDGER AND CALLERS DISAGREE"), r.Seconds)
 	return err
+}
+
+// shownBy says in words what the figures of a demo show.
+func shownBy(r *demo.Report) []string {
+	var lines []string
+	rows := func(what string, figure func(demo.Dimension) int64) {
+		var named []string
+		for _, d := range r.Dimensions {
+			if n := figure(d); n > 0 {
+				named = append(named, d.Name+" "+controlplane.Grouped(n))
+			}
+		}
+		if len(named) > 0 {
+			lines = append(lines, what+": "+strings.Join(named, ", "))
+		}
+	}
+	rows("used up, the rest denied", func(d demo.Dimension) int64 {
+		if !usedUp(d) {
+			return 0
+		}
+		return int64(d.Limit)
+	})
+	rows("takes denied though not all was used, because the rest was with other agents or on its way", func(d demo.Dimension) int64 {
+		if d.Tenants != 1 || d.Cut || usedUp(d) {
+			return 0
+		}
+		return d.Denied
+	})
+	rows("allowed in the outage without a lease, by outage mode open", func(d demo.Dimension) int64 { return int64(d.Open) })
+	rows("left held by the killed agent, charged as if used", func(d demo.Dimension) int64 { return int64(d.Held) })
+	rows("left uncertain, given back to the quota", func(d demo.Dimension) int64 { return int64(d.Uncertain) })
+	rows("over a limit that was cut below what was used, which breaks no promise", func(d demo.Dimension) int64 {
+		return int64(d.OverLimit - min(d.OverLimit, d.Overshoot))
+	})
+	rows("overshoot, beyond the limit though within the bound", func(d demo.Dimension) int64 { return int64(d.Overshoot) })
+	return lines
+}
+
+// usedUp reports that one tenant came to its limit, with what is held for it.
+func usedUp(d demo.Dimension) bool {
+	used := d.MostUsed
+	if d.Tenants == 1 { // else it may be another's
+		used += d.Held
+	}
+	return !d.Cut && d.Denied > 0 && d.Limit > 0 && used >= d.Limit
 }

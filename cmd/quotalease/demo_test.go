@@ -3,13 +3,18 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/quotalease/quotalease/cmd/quotalease/demo"
+	"github.com/quotalease/quotalease/controlplane/policy"
 	"github.com/quotalease/quotalease/ledger/ledgertest"
+	"github.com/quotalease/quotalease/ledger/quota"
+	"github.com/quotalease/quotalease/sim/trace"
 )
 
 // TestDemo plays the whole demo and then tampers with the ledger that it leaves.
@@ -60,6 +65,74 @@ func TestDemo(t *testing.T) {
 	r = c.run(t, "demo")
 	r.expect(t, exitRefused)
 	wantText(t, "a demo on a used database", r.err, "already holds usage")
+}
+
+func TestReplayToNobodyIsAnOutage(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := console{}.run(t, "replay", "../../sim/trace/testdata/usage.csv", "--speed", "max", "--agent", addr)
+	r.expect(t, exitOutage)
+	wantText(t, "stderr", r.err, "no take was decided", "The agents at "+addr+" give no answer", "--agent")
+	said := undecided(map[quota.Key]demo.Count{{Tenant: "a", Dimension: "b"}: {Unavailable: 3}}, []string{addr})
+	wantText(t, "agents in an outage", fmt.Sprint(said), "cannot reach their control plane")
+	if err := undecided(map[quota.Key]demo.Count{{Tenant: "a", Dimension: "b"}: {Unavailable: 3, Denied: 1, Unknown: 2}}, nil); err != nil {
+		t.Errorf("one denial is an answer: %v", err)
+	}
+}
+
+func TestDerivedPolicyIsALineADimension(t *testing.T) {
+	t.Parallel()
+	text, err := trace.PolicyYAML([]trace.Derived{{Dimension: "api", Limit: 6}, {Dimension: "login", Limit: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	brief := onePerLine(text)
+	if n := strings.Count(brief, "\n"); n != 3 || !strings.Contains(brief, "\n    - {name: api, kind: period, limit: 6, ") {
+		t.Errorf("%d lines:\n%s", n, brief)
+	}
+	long, err := policy.Parse([]policy.File{{Text: text}}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := policy.Parse([]policy.File{{Text: []byte(brief)}}, time.Time{})
+	if err != nil || short.Sum() != long.Sum() {
+		t.Errorf("the lines mean something else: %v\n%s", err, brief)
+	}
+	if got := onePerLine([]byte("no: [policy")); got != "no: [policy" {
+		t.Errorf("what cannot be read is shown as it is: %q", got)
+	}
+}
+
+// TestDemoTableFitsATerminal also pins the words that say what was shown.
+func TestDemoTableFitsATerminal(t *testing.T) {
+	t.Parallel()
+	r := &demo.Report{Held: true, Agree: true, Seconds: 27, Decisions: 20_673, Commits: 1_391, DecisionsPerCommit: 14.9, Dimensions: []demo.Dimension{
+		{Name: "api_calls", Class: "bounded", Tenants: 2, Limit: 8_000, MostUsed: 5_410, Bound: 8_080, Denied: 3, Unavailable: 2_474, Held: 52},
+		{Name: "batch_rows", Class: "hard", Tenants: 1, Limit: 2_224, Cut: true, MostUsed: 4_600, Bound: 20_000, Denied: 425, Held: 154, OverLimit: 2_339},
+		{Name: "llm_tokens", Class: "best_effort", Tenants: 1, Limit: 4_000_000, MostUsed: 3_485_510, Bound: 4_120_577, Denied: 202, Uncertain: 120_577},
+		{Name: "payments", Class: "exact", Tenants: 1, Limit: 300, MostUsed: 300, Bound: 300, Denied: 55},
+		{Name: "report_export", Class: "hard", Tenants: 1, Limit: 4_000, MostUsed: 3_888, Bound: 4_000, Denied: 313, Held: 116},
+		{Name: "status_reads", Class: "best_effort", Tenants: 1, Limit: 100_000, MostUsed: 1_959, Bound: 100_402, Open: 402},
+		{Name: "uploads", Unavailable: 9},
+	}}
+	var out strings.Builder
+	if err := printDemo(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "demo_table", out.String())
+	table, _, _ := strings.Cut(strings.TrimPrefix(out.String(), "\n"), "\n\n")
+	for _, line := range strings.Split(table, "\n") {
+		if len(line) > 118 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
 }
 
 // tamper changes one grant's consumption by SQL and returns its id.

@@ -33,8 +33,8 @@ any tenant may use. Without --database-url a private Postgres is started from th
 binaries found here (on PATH, then where distributions put them), on a socket of its own.
 Its data is temporary unless --data-dir names a folder.
 
-A process that dies is started again: kill -9 the control plane and see what the agent
-does. Ctrl-C stops everything and leaves nothing behind.`,
+A process that dies is started again after ten seconds: kill -9 the control plane and see
+what the agent does meanwhile. Ctrl-C stops everything and leaves nothing behind.`,
 		Example: `  quotalease dev
   quotalease dev --policy-dir ./policies --data-dir ~/.local/share/quotalease`,
 		Args: arguments(0, 0, "none"),
@@ -56,6 +56,16 @@ does. Ctrl-C stops everything and leaves nothing behind.`,
 func (sh *shell) runDev(ctx context.Context, f devFlags) (err error) {
 	if f.dataDir != "" && sh.databaseURL != "" {
 		return misuse("--data-dir: the data of --database-url is where it is; allowed: one of the two")
+	}
+	for _, door := range []struct{ flag, addr string }{
+		{"--control-grpc", f.controlGRPC}, {"--control-http", f.controlHTTP}, {"--agent-grpc", f.agentGRPC}, {"--agent-http", f.agentHTTP},
+	} {
+		// Before anything is started: is the address one that may be used, and free?
+		l, err := listenLoopback(ctx, door.flag, door.addr)
+		if err != nil {
+			return err
+		}
+		_ = l.Close()
 	}
 	say := func(line string) { sh.note("%s", line) }
 	st, err := stage.Start(ctx, stage.Config{
@@ -102,13 +112,19 @@ func (sh *shell) superviseDev(ctx context.Context, st *stage.Stage, a *stage.Age
 		case <-st.DatabaseDone():
 			return fmt.Errorf("the private Postgres ended: %w", st.DatabaseErr())
 		case <-st.ControlProc().Done():
-			sh.note("control plane (pid %d) died; starting it again", st.ControlProc().Pid())
+			sh.note("control plane (pid %d) died; starting it again in %s", st.ControlProc().Pid(), restartAfter)
+			if !rest(ctx) {
+				return nil
+			}
 			if err := st.StartControl(ctx); err != nil {
 				return err
 			}
 			sh.note("control plane is back, pid %d", st.ControlProc().Pid())
 		case <-a.Done():
-			sh.note("agent (pid %d) died; starting it again", a.Pid())
+			sh.note("agent (pid %d) died; starting it again in %s", a.Pid(), restartAfter)
+			if !rest(ctx) {
+				return nil
+			}
 			again, err := st.StartAgent(ctx, a.Region, a.GRPC, a.HTTP)
 			if err != nil {
 				return err
@@ -116,11 +132,22 @@ func (sh *shell) superviseDev(ctx context.Context, st *stage.Stage, a *stage.Age
 			a = again
 			sh.note("agent is back, pid %d", a.Pid())
 		}
-		// What dies at once again is not restarted in a hurry.
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
+	}
+}
+
+// restartAfter leaves time to see what the others do without the one that died, and keeps
+// what dies at once again from being restarted in a hurry.
+const restartAfter = 10 * time.Second
+
+// rest waits that long; false means that dev is to stop.
+func rest(ctx context.Context) bool {
+	timer := time.NewTimer(restartAfter)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 

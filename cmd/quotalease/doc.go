@@ -19,11 +19,19 @@
 //   - Names that agents or tenants choose cannot move a terminal's cursor.
 //     (TestCellsCannotMoveTheCursor)
 //   - A bound reads as a contract would say it. (TestR2_4BoundPrintsTheWorkedNumbers)
+//   - A bound can be had of files that are applied nowhere. (TestBoundOfFilesNeedsNoServer)
 //   - A policy is checked without a server, every fault with its place.
-//     (TestValidatePrintsEveryFaultWithItsPlace, TestValidateNeedsNoServer)
+//     (TestValidatePrintsEveryFaultWithItsPlace, TestValidateNeedsNoServer,
+//     TestApplyTellsFaultsOfFilesAndFlagsAtOnce)
+//   - Changes are shown without what holds by itself. (TestChangesAreShownWithoutDefaults)
+//   - Changes carry a name, from the system if from nowhere else. (TestChangesNeedAName)
 //   - What is off in the ledger is printed. (TestLedgerVerifyFindsWhatIsOff)
 //   - What takes longer than two seconds says so. (TestWhatTakesLongIsSeenToGoOn)
 //   - Connection strings and their passwords are shown to nobody.
 //     (TestSecretsOfConnectionStringsAreHidden, TestHelpShowsNoSecret)
+//   - Shells complete words, and files only where a file is meant.
+//     (TestCompletionOffersFilesOnlyForFiles)
+//   - A replay that nobody answers is an outage. (TestReplayToNobodyIsAnOutage)
+//   - A demo's result fits a terminal and says what it shows. (TestDemoTableFitsATerminal)
 //   - Listeners stay on loopback. (TestListenersStayOnLoopback, TestOtherAddressesAreRefused)
 package main

@@ -29,7 +29,7 @@ func TestWrongUsageSaysWhatIsAllowed(t *testing.T) {
 		{"policy aply", []string{`no such command: "aply"; near: apply`, "see quotalease policy --help"}},
 		{"usage -o xml", []string{`--output: "xml"; allowed: table, json`}},
 		{"usage --timeout 0s", []string{"--timeout: 0s; allowed: more than 0s"}},
-		{"usage --timeout soon", []string{`invalid argument "soon" for "--timeout"`}},
+		{"usage --timeout soon", []string{`--timeout: "soon"; allowed: a duration such as 10s`}},
 		{"usage --server nowhere", []string{`--server: "nowhere"; allowed: host:port`}},
 		{"usage --limit 0", []string{"--limit: 0; allowed: 1 or more"}},
 		{"policy history --limit -1", []string{"--limit: -1; allowed: 1 or more"}},
@@ -51,6 +51,8 @@ func TestWrongUsageSaysWhatIsAllowed(t *testing.T) {
 		{"lease revoke --why x --tenant acme --dimension d " + someID, []string{"either ids, or --tenant with --dimension"}},
 		{"lease revoke " + someID, []string{"--why: missing"}},
 		{"bound --agents 0", []string{"--agents: 0; allowed: 1 or more"}},
+		{"bound --agents 99999999999", []string{`--agents: "99999999999"; allowed: a whole number up to 2,147,483,647`}},
+		{"controlplane --database-url postgres://127.0.0.1/x --database-connections 0", []string{"--database-connections: 0; allowed: 1 or more"}},
 		{"bound --peak -5", []string{"--peak: -5; allowed: 1 or more"}},
 		{"migrate down", []string{"--database-url: missing"}},
 		{"migrate down --database-url postgres://127.0.0.1/x", []string{`migrate: "down"; allowed: up, status`}},
@@ -70,11 +72,54 @@ func TestWrongUsageSaysWhatIsAllowed(t *testing.T) {
 
 func TestChangesNeedAName(t *testing.T) {
 	t.Parallel()
-	c := busy().serve(t)
+	f := busy()
+	c := f.serve(t)
 	delete(c.env, "USER")
 	r := c.run(t, "policy", "rollback", "3", "--why", "x")
 	r.expect(t, exitRefused)
-	wantText(t, "stderr", r.err, "--who: missing, and $USER is empty")
+	wantText(t, "stderr", r.err, "--who: missing, and neither $USER, $LOGNAME nor the system names the user")
+	for _, tt := range []struct{ user, logname, login, want string }{
+		{"mina", "jo", "root", "mina"}, {"", "jo", "root", "jo"}, {"", "", "root", "root"},
+	} {
+		c.env["USER"], c.env["LOGNAME"], c.login = tt.user, tt.logname, tt.login
+		c.run(t, "policy", "rollback", "3", "--why", "x").expect(t, exitDone)
+		if got := last[*pb.RollbackPolicyRequest](t, f).GetWho(); got != tt.want {
+			t.Errorf("%+v: who is %q", tt, got)
+		}
+	}
+}
+
+func TestApplyTellsFaultsOfFilesAndFlagsAtOnce(t *testing.T) {
+	t.Parallel()
+	f := busy()
+	c := f.serve(t)
+	delete(c.env, "USER")
+	path := write(t, "faulty.yaml", faulty)
+	r := c.run(t, "policy", "apply", "-f", path)
+	r.expect(t, exitRefused)
+	lines := strings.Split(r.err, "\n")
+	for i, place := range []string{":4: ", ":5: ", ":6: ", ":7: "} {
+		if !strings.HasPrefix(lines[i], path+place) {
+			t.Errorf("line %d is %q, want it to begin with %s", i+1, lines[i], path+place)
+		}
+	}
+	wantText(t, "stderr", r.err, "\nquotalease: read policy files: 4 faults; nothing was done\n--who: missing")
+	if len(f.requests) != 0 {
+		t.Errorf("the control plane was asked: %v", f.requests)
+	}
+	c.stdin = raised
+	c.run(t, "policy", "apply", "-f", "-", "--dry-run").expect(t, exitDone) // records nobody
+}
+
+func TestAnAddressIsCheckedBeforeTheDatabase(t *testing.T) {
+	t.Parallel()
+	c := console{env: map[string]string{databaseEnv: "postgres://127.0.0.1:1/none?connect_timeout=1"}}
+	r := c.run(t, "controlplane", "--grpc", "0.0.0.0:0")
+	r.expect(t, exitRefused)
+	wantText(t, "stderr", r.err, "--grpc: 0.0.0.0:0 is not a loopback address")
+	r = c.run(t, "controlplane", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	r.expect(t, exitOutage)
+	wantText(t, "stderr", r.err, "Postgres gives no answer")
 }
 
 func TestRefusalsOfTheControlPlane(t *testing.T) {
@@ -89,14 +134,16 @@ func TestRefusalsOfTheControlPlane(t *testing.T) {
 			[]string{"apply policy:\na.yaml:3: limit: -1; allowed: 0 or above\na.yaml:9: class"}},
 		{"overtaken", status.Error(codes.Aborted, "the policy was changed by someone else"), exitRefused, []string{"apply policy: the policy was changed by someone else"}},
 		{"no Postgres", status.Error(codes.Unavailable, "control plane is unavailable"), exitOutage,
-			[]string{"apply policy: control plane is unavailable", "see in its log whether it reaches its Postgres"}},
+			[]string{"apply policy: control plane is unavailable", "is there and cannot work: see that its Postgres runs"}},
 		{"late", status.Error(codes.DeadlineExceeded, "deadline"), exitOutage, []string{"within 10s", "longer --timeout", "may have been made"}},
 		{"not a control plane", status.Error(codes.Unimplemented, "unknown service"), exitRefused, []string{"is no control plane of this version", "--server"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			f := &fakeAdmin{faults: map[string]error{"ApplyPolicy": tt.err}}
-			r := f.serve(t).run(t, "policy", "apply", "-f", "-", "--why", "x")
+			c := f.serve(t)
+			c.stdin = raised
+			r := c.run(t, "policy", "apply", "-f", "-", "--why", "x")
 			r.expect(t, tt.code)
 			wantText(t, "stderr", r.err, tt.says...)
 		})
@@ -137,7 +184,7 @@ func TestAnInterruptHasItsOwnCode(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var said strings.Builder
-	sh := &shell{in: strings.NewReader(""), out: &said, err: &said, getenv: func(n string) string { return c.env[n] }, now: time.Now}
+	sh := &shell{in: strings.NewReader(""), out: &said, err: &said, getenv: func(n string) string { return c.env[n] }, now: time.Now, login: func() string { return "" }}
 	if code := run(ctx, sh, []string{"agents"}); code != exitInterrupted {
 		t.Errorf("exit code %d, want %d: %s", code, exitInterrupted, said.String())
 	}
@@ -163,9 +210,13 @@ func TestWhatIsNotThere(t *testing.T) {
 		wantText(t, line, r.err, says)
 	}
 	r := c.run(t, "lease", "revoke", someID, "--why", "x")
-	r.expect(t, exitDone)
+	r.expect(t, exitRefused)
 	wantText(t, "stdout", r.out, "revoked 0 leases")
-	wantText(t, "stderr", r.err, "no live lease is one of these")
+	wantText(t, "stderr", r.err, "none of these is a live lease")
+	// A key without leases is what the command is to bring about.
+	r = c.run(t, "lease", "revoke", "--tenant", "acme", "--dimension", "d", "--why", "x")
+	r.expect(t, exitDone)
+	wantText(t, "stderr", r.err, "this does not stop the tenant")
 }
 
 func TestFlagsReachTheControlPlane(t *testing.T) {

@@ -120,6 +120,41 @@ func TestR2_4BoundPrintsTheWorkedNumbers(t *testing.T) {
 		"page_views: unlimited")
 }
 
+// TestBoundOfFilesNeedsNoServer computes what is not applied anywhere yet.
+func TestBoundOfFilesNeedsNoServer(t *testing.T) {
+	t.Parallel()
+	c := console{stdin: strings.Replace(currentYAML, "lease: {ttl: 30s}", "lease: {ttl: 30s}\n    outage: {mode: open, for: 2h}\n    cold: {then: debt, units: 7}", 1)}
+	r := c.run(t, "bound", "-f", "-", "report_export", "--agents", "24")
+	r.expect(t, exitDone)
+	if lines := strings.Split(r.out, "\n"); len(lines) < 5 || lines[0] != "report_export: up to 50,250 (0.5 % over)" ||
+		lines[1] != "  plus whatever outage mode open lets pass, without a limit, for up to 2h of each outage" ||
+		lines[2] != "  plus 7 units at each start of an agent (cold: debt)" || !strings.Contains(r.out, "24 agents x 10 unspent = 240 units at risk") {
+		t.Errorf("bound of a file:\n%s", r.out)
+	}
+	r = c.run(t, "bound", "-f", "-", "--tenant", "acme")
+	r.expect(t, exitDone)
+	wantText(t, "bound of a tenant", r.out, "report_export of acme: up to 1,005 (0.5 % over)", "1 agent x 5 unspent = 5 units", "payouts of acme: up to 120,000 (0 % over)")
+	for line, says := range map[string]string{
+		"bound -f - exports":    "the files define page_views, payouts, report_export",
+		"bound -f no/such/file": "no such file",
+		"bound -f - --peak 0":   "--peak: 0; allowed: 1 or more",
+	} {
+		r = c.run(t, strings.Fields(line)...)
+		if r.code != exitRefused {
+			t.Errorf("%s: exit code %d", line, r.code)
+		}
+		wantText(t, line, r.err, says)
+	}
+	r = console{stdin: faulty}.run(t, "bound", "-f", "-")
+	r.expect(t, exitRefused)
+	if !strings.HasPrefix(r.err, "stdin:4: ") {
+		t.Errorf("faults: %s", r.err)
+	}
+	r = console{stdin: "unlisted_tenants: deny\n" + currentYAML}.run(t, "bound", "-f", "-", "--tenant", "nobody")
+	r.expect(t, exitRefused)
+	wantText(t, "an unlisted tenant", r.err, `--tenant: tenant "nobody" is not listed`)
+}
+
 func TestNumbersInJSONAreNumbers(t *testing.T) {
 	t.Parallel()
 	r := busy().serve(t).run(t, "usage", "-o", "json")

@@ -50,6 +50,16 @@ func TestHelpShowsNoSecret(t *testing.T) {
 	}
 }
 
+func TestHelpWritesDurationsAsPeopleDo(t *testing.T) {
+	t.Parallel()
+	r := console{}.run(t, "controlplane", "--help")
+	r.expect(t, exitDone)
+	wantText(t, "--help", r.out, "(default 720h)", "(default 10s)")
+	if strings.Contains(r.out, "0m0s") {
+		t.Errorf("--help:\n%s", r.out)
+	}
+}
+
 func TestVersionSaysWhichBuild(t *testing.T) {
 	t.Parallel()
 	r := console{}.run(t, "version")
@@ -60,9 +70,30 @@ func TestVersionSaysWhichBuild(t *testing.T) {
 	wantText(t, "version -o json", r.out, `"version": `, `"go": "go1.`, `"commit": `)
 }
 
-func TestCompletionIsThere(t *testing.T) {
+func TestCompletionOffersFilesOnlyForFiles(t *testing.T) {
 	t.Parallel()
 	r := console{}.run(t, "completion", "bash")
 	r.expect(t, exitDone)
 	wantText(t, "completion", r.out, "quotalease")
+	const files, none = ":0\n", ":4\n"
+	for line, want := range map[string]string{
+		"usage -o":                  "table\njson\n" + none,
+		"demo --format":             "auto\naccess-log\ncsv\n" + none,
+		"usage":                     none,
+		"usage --dimension":         none,
+		"lease show":                none,
+		"policy explain acme":       none,
+		"policy rollback --why":     none,
+		"usage --server":            none,
+		"policy diff":               files,
+		"replay":                    files,
+		"policy apply -f":           files,
+		"bound -f":                  files,
+		"controlplane --policy-dir": files,
+	} {
+		r := console{}.run(t, append(append([]string{"__complete"}, strings.Fields(line)...), "")...)
+		if r.out != want {
+			t.Errorf("%s <TAB> offers %q, want %q", line, r.out, want)
+		}
+	}
 }

@@ -211,7 +211,10 @@ func newLeaseRevokeCommand(sh *shell) *cobra.Command {
 		Short: "Take leases back before they expire",
 		Long: `Revoke tells agents to stop spending leases: those that are named, or every live lease of
 one tenant in one dimension. What an agent has not heard of stays spendable for at most
-one ttl, and stays charged until the agent's last word or the lease's close.`,
+one ttl, and stays charged until the agent's last word or the lease's close.
+
+It does not stop the tenant: agents ask for new leases at once. To stop one, set its limit
+to 0 with an override and apply the policy, which takes its leases back too.`,
 		Example: `  quotalease lease revoke 0193776e-1c00-7000-8000-000000000001 --why "agent was lost"
   quotalease lease revoke --tenant acme --dimension report_export --why "key was stolen"`,
 		Args: cobra.ArbitraryArgs,
@@ -254,11 +257,17 @@ func revoke(cmd *cobra.Command, sh *shell, request *pb.RevokeLeasesRequest) erro
 	view := struct {
 		Revoked int32 `json:"revoked"`
 	}{reply.GetRevoked()}
-	return sh.show(view, func(w io.Writer) error {
-		if view.Revoked == 0 {
-			sh.note("no live lease is one of these")
-		}
+	err = sh.show(view, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "revoked %s\n", count(int(view.Revoked), "lease"))
 		return err
 	})
+	switch {
+	case err != nil:
+		return err
+	case view.Revoked == 0 && request.GetKey() == nil:
+		return misuse("revoke leases: none of these is a live lease, see quotalease lease list")
+	case request.GetKey() != nil:
+		sh.note("this does not stop the tenant: agents ask for new leases; a limit of 0 does")
+	}
+	return nil
 }

@@ -46,6 +46,7 @@ type result struct {
 type console struct {
 	env   map[string]string
 	stdin string
+	login string
 }
 
 func (c console) run(t *testing.T, args ...string) result {
@@ -55,6 +56,7 @@ func (c console) run(t *testing.T, args ...string) result {
 		in: strings.NewReader(c.stdin), out: &out, err: &err,
 		getenv: func(name string) string { return c.env[name] },
 		now:    func() time.Time { return today },
+		login:  func() string { return c.login },
 	}
 	code := run(t.Context(), sh, args)
 	return result{code, out.String(), err.String()}

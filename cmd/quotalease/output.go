@@ -156,13 +156,9 @@ func instant(us int64) *time.Time {
 // seconds is a duration of the wire in the unit that scripts get.
 func seconds(us int64) float64 { return float64(us) / 1e6 }
 
-// lasting writes a duration for people: 0.6 s, or 1h30m0s from a minute on.
+// lasting writes a duration of the wire for people.
 func lasting(us int64) string {
-	d := time.Duration(min(us, math.MaxInt64/int64(time.Microsecond))) * time.Microsecond
-	if d >= time.Minute {
-		return d.Truncate(time.Second).String()
-	}
-	return strconv.FormatFloat(d.Round(time.Millisecond).Seconds(), 'f', -1, 64) + " s"
+	return controlplane.Lasting(time.Duration(min(us, math.MaxInt64/int64(time.Microsecond))) * time.Microsecond)
 }
 
 func yesNo(b bool) string {

@@ -41,7 +41,7 @@ func TestWordsForAmounts(t *testing.T) {
 		{lasting(4_800_000), "4.8 s"},
 		{lasting(30_000_000), "30 s"},
 		{lasting(90_000_000), "1m30s"},
-		{lasting(250), "0 s"},
+		{lasting(250), "below 1 ms"},
 		{lasting(math.MaxInt64), "2562047h47m16s"},
 		{thousandths(40_000), "40"},
 		{thousandths(1_234_500), "1,234.5"},

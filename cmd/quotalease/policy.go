@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -32,16 +34,16 @@ version is kept, can be compared with another and can be brought back.`,
 type author struct{ who, why string }
 
 func (a *author) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&a.who, "who", "", "who does this, for the records (default $USER)")
+	cmd.Flags().StringVar(&a.who, "who", "", "who does this, for the records (default the user's login name)")
 	cmd.Flags().StringVar(&a.why, "why", "", "why, for the records")
 }
 
 func (a *author) settle(sh *shell) error {
 	if a.who == "" {
-		a.who = sh.getenv("USER")
+		a.who = cmp.Or(sh.getenv("USER"), sh.getenv("LOGNAME"), sh.login())
 	}
 	if a.who == "" {
-		return misuse("--who: missing, and $USER is empty; allowed: a name, it is kept in the records")
+		return misuse("--who: missing, and neither $USER, $LOGNAME nor the system names the user; allowed: a name, it is kept in the records")
 	}
 	if a.why == "" {
 		return misuse("--why: missing; allowed: a reason, it is kept in the records")
@@ -67,11 +69,17 @@ same as the current version make no new one. With --dry-run nothing is stored.`,
 			if dryRun && by.why == "" {
 				by.why = "dry run"
 			}
-			if err := by.settle(sh); err != nil {
-				return err
-			}
 			files, err := sh.policyFiles("-f", paths)
 			if err != nil {
+				return err
+			}
+			// Both what is wrong with the files and who and why are told at once.
+			_, faulty := sh.parsePolicy(files)
+			anonymous := by.settle(sh)
+			if dryRun {
+				anonymous = nil // nothing is recorded
+			}
+			if err := errors.Join(faulty, anonymous); err != nil {
 				return err
 			}
 			request := &pb.ApplyPolicyRequest{Who: by.who, Why: by.why, DryRun: dryRun}
@@ -142,7 +150,7 @@ func (sh *shell) showApplied(reply *pb.ApplyPolicyReply, dryRun bool) error {
 		case dryRun:
 			head = fmt.Sprintf("dry run, nothing is stored: %s", count(len(view.Changes), "change"))
 		}
-		return writeLines(w, append([]string{head}, view.Changes...))
+		return writeLines(w, append([]string{head}, changeLines(view.Changes)...))
 	})
 }
 

@@ -43,6 +43,18 @@ func (sh *shell) policyFiles(field string, paths []string) ([]policy.File, error
 	return append(files, loaded...), nil
 }
 
+// parsePolicy reads what files mean. Their faults go to stderr as they are: each line begins
+// with its file and line, for editors and scripts.
+func (sh *shell) parsePolicy(files []policy.File) (*policy.Document, error) {
+	doc, err := policy.Parse(files, sh.now())
+	var faults policy.Faults
+	if errors.As(err, &faults) {
+		sh.note("%s", faults)
+		return nil, misuse("read policy files: %s; nothing was done", count(len(faults), "fault"))
+	}
+	return doc, err
+}
+
 type faultView struct {
 	File    string `json:"file"`
 	Line    int    `json:"line"`
@@ -147,9 +159,9 @@ func (sh *shell) diffFiles(ctx context.Context, paths []string) error {
 	if err != nil {
 		return err
 	}
-	next, err := policy.Parse(files, sh.now())
+	next, err := sh.parsePolicy(files)
 	if err != nil {
-		return fmt.Errorf("read policy files:\n%w", err)
+		return err
 	}
 	current, err := sh.currentDocument(ctx)
 	if err != nil {
@@ -194,7 +206,7 @@ func (sh *shell) showDiff(from, to *policy.Document) error {
 		if len(changes) == 0 {
 			sh.note("no difference")
 		}
-		return writeLines(w, each(changes, policy.Change.String))
+		return writeLines(w, changeLines(each(changes, policy.Change.String)))
 	})
 	if err != nil || len(changes) == 0 {
 		return err

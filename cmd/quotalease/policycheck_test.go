@@ -95,7 +95,7 @@ func TestDiffExitsLikeDiff(t *testing.T) {
 	}
 	r = c.run(t, "policy", "diff", write(t, "faulty.yaml", faulty))
 	r.expect(t, exitRefused)
-	wantText(t, "stderr", r.err, "faulty.yaml:4: ")
+	wantText(t, "stderr", r.err, "faulty.yaml:4: ", "read policy files: 4 faults; nothing was done")
 	c.run(t, "policy", "diff", "--from", "4").expect(t, exitDone)
 }
 
@@ -117,7 +117,25 @@ func TestDiffAgainstNoPolicyAddsAll(t *testing.T) {
 	f := &fakeAdmin{faults: map[string]error{"GetPolicy": status.Error(codes.NotFound, "no policy has been applied")}}
 	r := f.serve(t).run(t, "policy", "diff", write(t, "first.yaml", currentYAML))
 	r.expect(t, exitFound)
-	wantText(t, "stdout", r.out, "dimensions.report_export: added (limit 50000")
+	wantText(t, "stdout", r.out,
+		"dimensions.report_export: added (limit 50000, class bounded, overshoot 0.5%, kind period, period.every day, period.timezone Asia/Seoul, description \"reports a day\")\n",
+		"dimensions.page_views: added (limit unlimited, class best_effort, kind period, period.every minute)\n",
+		"dimensions.report_export.plans.basic: added (limit 1000, overshoot 0.5%)\n")
+}
+
+func TestChangesAreShownWithoutDefaults(t *testing.T) {
+	t.Parallel()
+	const removed = `dimensions.a.b: removed (limit 5, class hard, overshoot 10%, kind period, period.every day, lease.ttl 30s, unit "x, \" (y), z", description "")`
+	got := changeLines([]string{removed, "dimensions.a.limit: 5 -> 6", `tenants."a: added (b)": added (plan none)`, "policy: added (class soft)"})
+	want := []string{
+		`dimensions.a.b: removed (limit 5, class hard, kind period, period.every day, unit "x, \" (y), z")`,
+		"dimensions.a.limit: 5 -> 6", `tenants."a: added (b)": added (plan none)`, "policy: added (class soft)",
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("got  %s\nwant %s", got[i], want[i])
+		}
+	}
 }
 
 func TestGetPrintsWhatApplyTakes(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quotalease/quotalease/controlplane"
 	"github.com/quotalease/quotalease/controlplane/policy"
 	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
@@ -192,7 +193,7 @@ tenants limits of their own: see quotalease policy explain.`,
 			return list(sh, views, "dimensions", 0, func(views []dimensionView) *table {
 				t := newTable(text("NAME"), text("KIND"), number("LIMIT"), text("PERIOD"), text("CLASS"), number("BUDGET"), number("TTL"))
 				for _, v := range views {
-					t.add(v.Name, v.Kind, grouped(v.Limit), v.calendar.String(), v.Class, grouped(v.Budget), v.ttl.String())
+					t.add(v.Name, v.Kind, grouped(v.Limit), v.calendar.String(), v.Class, grouped(v.Budget), controlplane.Lasting(v.ttl))
 				}
 				return t
 			})

@@ -3,9 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -78,7 +80,30 @@ func (sh *shell) runReplay(ctx context.Context, f replayFlags) error {
 	if err := sh.showReplay(callers.Counts()); err != nil {
 		return err
 	}
-	return callers.Err()
+	if err := callers.Err(); err != nil {
+		return err
+	}
+	return undecided(callers.Counts(), f.agents)
+}
+
+// undecided is an outage if not one take was allowed or denied.
+func undecided(counts map[quota.Key]demo.Count, agents []string) error {
+	var decided, unavailable int64
+	var unknown quota.Units
+	for _, n := range counts {
+		decided += n.Allowed + n.Denied
+		unavailable += n.Unavailable
+		unknown += n.Unknown
+	}
+	if decided > 0 || unavailable == 0 {
+		return nil
+	}
+	err := errors.New("play the trace: no take was decided")
+	at := strings.Join(agents, ", ")
+	if unknown == 0 {
+		return outage(err, "The agents at "+at+" answer that they cannot reach their control plane.")
+	}
+	return outage(err, "The agents at "+at+" give no answer: start one with quotalease agent or quotalease dev, or name others with --agent.")
 }
 
 // replayRow is what callers of one dimension were answered.

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const rootLong = `quotalease enforces contractual tenant quotas across regions without a central round
@@ -50,10 +53,27 @@ func newRootCommand(sh *shell) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return sh.settle(cmd) }
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return misuseOf(cmd, "%w", err)
+		return misuseOf(cmd, "%w", flagFault(err))
 	})
 	sh.globalFlags(root)
+	complete(root)
 	return root
+}
+
+// flagFault says which values a flag takes, instead of what its parser could not do.
+func flagFault(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	allowed, ok := map[string]string{
+		"int": "a whole number", "int32": "a whole number up to 2,147,483,647", "int64": "a whole number",
+		"uint64": "a whole number of 0 or more", "duration": "a duration such as 10s or 1m30s", "bool": "true or false",
+	}[invalid.GetFlag().Value.Type()]
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("--%s: %q; allowed: %s", invalid.GetFlag().Name, invalid.GetValue(), allowed)
 }
 
 // run executes one command line and returns the exit code.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/user"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,7 @@ type shell struct {
 	out, err io.Writer
 	getenv   func(string) string
 	now      func() time.Time
+	login    func() string // the user's name as the system knows it; empty if it does not
 
 	server      string
 	databaseURL string // a secret: shown to nobody
@@ -34,7 +36,15 @@ type shell struct {
 }
 
 func processShell() *shell {
-	return &shell{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now}
+	return &shell{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now, login: login}
+}
+
+func login() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username
 }
 
 func (sh *shell) globalFlags(root *cobra.Command) {

@@ -21,6 +21,27 @@ func newTenantView(t *pb.Tenant) tenantView {
 	return tenantView{t.GetTenant(), t.GetPlan(), t.GetListed(), each(t.GetUsage(), newUsageView)}
 }
 
+// limitView is the limit in force in one dimension, used or not.
+type limitView struct {
+	Dimension string `json:"dimension"`
+	Class     string `json:"class"`
+	Limit     *int64 `json:"limit"`
+	Unlimited bool   `json:"unlimited"`
+	Rule      string `json:"rule"`
+}
+
+func newLimitView(l *pb.LimitInForce) limitView {
+	v := limitView{Dimension: l.GetDimension(), Class: l.GetClass(), Rule: l.GetRule()}
+	v.Limit, v.Unlimited = amount(l.GetLimit())
+	return v
+}
+
+// tenantSheet is one tenant with all that policy gives it.
+type tenantSheet struct {
+	tenantView
+	Limits []limitView `json:"limits"`
+}
+
 // fullest says which of a tenant's quotas is used most, by what counts against its limit.
 func (v tenantView) fullest() string {
 	best, bestPart := "", -1.0
@@ -75,9 +96,11 @@ func newTenantListCommand(sh *shell) *cobra.Command {
 
 func newTenantShowCommand(sh *shell) *cobra.Command {
 	return &cobra.Command{
-		Use:     "show TENANT",
-		Short:   "Show a tenant's plan and what it uses now",
-		Long:    `Show prints a tenant's plan, whether the policy names it, and its current accounts.`,
+		Use:   "show TENANT",
+		Short: "Show a tenant's plan, its limits and what it uses now",
+		Long: `Show prints a tenant's plan, whether the policy names it, the limit in force in every
+dimension with the rule that decided (override, plan or default; quotalease policy explain
+says why), and its current accounts.`,
 		Example: `  quotalease tenant show acme`,
 		Args:    arguments(1, 1, "a tenant"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -88,13 +111,17 @@ func newTenantShowCommand(sh *shell) *cobra.Command {
 			if len(reply.GetTenants()) == 0 {
 				return fmt.Errorf("show tenant: %q is not listed by the policy and has used nothing in a current window", args[0])
 			}
-			view := newTenantView(reply.GetTenants()[0])
+			found := reply.GetTenants()[0]
+			view := tenantSheet{newTenantView(found), each(found.GetLimits(), newLimitView)}
 			return sh.show(view, func(w io.Writer) error {
 				t := newTable(text(""), text(""))
 				t.add("tenant", view.Tenant)
 				t.add("plan", view.Plan)
 				t.add("listed", yesNo(view.Listed))
 				if err := t.write(w); err != nil {
+					return err
+				}
+				if err := view.writeLimits(w); err != nil {
 					return err
 				}
 				if len(view.Usage) == 0 {
@@ -108,4 +135,18 @@ func newTenantShowCommand(sh *shell) *cobra.Command {
 			})
 		},
 	}
+}
+
+func (v tenantSheet) writeLimits(w io.Writer) error {
+	if len(v.Limits) == 0 {
+		return nil
+	}
+	if err := writeLines(w, []string{""}); err != nil {
+		return err
+	}
+	t := newTable(text("DIMENSION"), text("CLASS"), number("LIMIT"), text("RULE"))
+	for _, l := range v.Limits {
+		t.add(l.Dimension, l.Class, grouped(l.Limit), l.Rule)
+	}
+	return t.write(w)
 }

@@ -74,11 +74,12 @@ func newUsageView(u *pb.Usage) usageView {
 // usageTable is what people read of accounts; counters of single leases are in the JSON.
 func usageTable(views []usageView, z zones) *table {
 	t := newTable(text("TENANT"), text("DIMENSION"), text("WINDOW"), text("UNTIL"), text("CLASS"), number("LIMIT"),
-		number("SETTLED"), number("OUTSTANDING"), number("HELD"), number("UNCERTAIN"), number("HEADROOM"), number("BOUND"), number("OVERSHOOT"))
+		number("SETTLED"), number("OUTSTANDING"), number("HELD"), number("UNCERTAIN"), number("HEADROOM"), number("BOUND"),
+		number("OVERSHOOT"), number("OVER LIMIT"))
 	for _, v := range views {
 		t.add(v.Tenant, v.Dimension, z.local(v.Dimension, v.Window.Start), z.local(v.Dimension, v.Window.End), v.Class,
 			grouped(v.Limit), grouped(&v.Settled), grouped(&v.Outstanding), grouped(&v.Held), grouped(&v.Uncertain),
-			grouped(v.Headroom), grouped(v.Bound), grouped(&v.Overshoot))
+			grouped(v.Headroom), grouped(v.Bound), grouped(&v.Overshoot), grouped(&v.OverLimit))
 	}
 	return t
 }
@@ -90,7 +91,10 @@ func newUsageCommand(sh *shell) *cobra.Command {
 		Short: "Show what is used, leased out and left",
 		Long: `Usage shows accounts as the ledger has them: what reports settled, what is outstanding in
 live leases, what is held or uncertain of dead ones, the headroom that is left, and the
-bound: the most that the window can end with, beyond use that nobody has reported yet.`,
+bound: the most that the window can end with, beyond use without a lease that nobody has
+reported yet (outage mode open, cold debt: see quotalease bound). Overshoot is use beyond
+what was ever promised; over limit is use above a limit that was cut afterwards, and breaks
+no promise.`,
 		Example: "  quotalease usage\n  quotalease usage acme --dimension report_export --all-windows",
 		Args:    arguments(0, 1, "a tenant, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {

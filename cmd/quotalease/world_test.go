@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/quotalease/quotalease/controlplane"
+	"github.com/quotalease/quotalease/controlplane/policy"
 	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
@@ -104,6 +105,10 @@ func bounds() []*pb.Bound {
 		controlplane.ComputeBound(controlplane.BoundTerms{
 			Dimension: "page_views", Class: quota.BestEffort, Limit: quota.NoLimit, Budget: quota.NoLimit, TTL: 30 * time.Second, Window: time.Minute, Agents: 2,
 		}),
+		controlplane.ComputeBound(controlplane.BoundTerms{
+			Dimension: "status_reads", Class: quota.Bounded, Limit: quota.LimitOf(100), Budget: quota.LimitOf(10), TTL: 30 * time.Second, Window: 24 * time.Hour,
+			Agents: 5, Peak: 1, Outage: policy.Outage{Open: true, For: 24 * time.Hour}, Cold: policy.Cold{Debt: true, Units: 50},
+		}),
 	}
 }
 
@@ -128,7 +133,11 @@ func busy() *fakeAdmin {
 			Limit: 80000, Budget: 400, Rule: "override", PolicyVersion: 4,
 		},
 		"ListTenants": &pb.ListTenantsReply{Tenants: []*pb.Tenant{
-			{Tenant: "acme", Plan: "basic", Listed: true, Usage: []*pb.Usage{exportUsage()}},
+			{Tenant: "acme", Plan: "basic", Listed: true, Usage: []*pb.Usage{exportUsage()}, Limits: []*pb.LimitInForce{
+				{Dimension: "page_views", Class: "best_effort", Limit: -1, Rule: "default"},
+				{Dimension: "payouts", Class: "exact", Limit: 120_000, Rule: "plan"},
+				{Dimension: "report_export", Class: "bounded", Limit: 80_000, Rule: "override"},
+			}},
 			{Tenant: "globex", Usage: []*pb.Usage{viewsUsage()}},
 		}},
 		"ListUsage":    &pb.ListUsageReply{Usage: []*pb.Usage{exportUsage(), viewsUsage()}},

@@ -8,6 +8,7 @@
 //   - Bad input is INVALID_ARGUMENT and names its fields. (TestBadInputNamesItsFields)
 //   - An outage is UNAVAILABLE. (TestO4OutageIsUnavailable, TestCodesFollowFromErrors)
 //   - A replica that should not be asked says why. (TestReadyzSaysWhy)
+//   - Other paths and methods are told which there are. (TestOtherPathsAreToldWhichThereAre)
 //   - A panic is logged, counted and answered, not swallowed.
 //     (TestAPanicIsLoggedCountedAndAnswered)
 package rpc

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
@@ -241,8 +242,8 @@ func TestCodesFollowFromErrors(t *testing.T) {
 	if _, err := admin.GetPolicy(t.Context(), &pb.GetPolicyRequest{}); status.Code(err) != codes.NotFound {
 		t.Errorf("no policy yet: %v", err)
 	}
-	if _, err := admin.GetBound(t.Context(), &pb.GetBoundRequest{}); status.Code(err) != codes.Unavailable {
-		t.Errorf("a bound without a policy: %v", err)
+	if _, err := admin.GetBound(t.Context(), &pb.GetBoundRequest{}); status.Code(err) != codes.NotFound {
+		t.Errorf("a bound without a policy: %v, want an answer and no outage", err)
 	}
 	for err, want := range map[error]codes.Code{
 		policy.ErrConflict:       codes.Aborted,
@@ -278,6 +279,29 @@ func TestReadyzSaysWhy(t *testing.T) {
 	}
 	if code, body := d.get(t, "/readyz"); code != http.StatusOK || body != "ready\n" {
 		t.Errorf("with all there: %d %q", code, body)
+	}
+}
+
+func TestOtherPathsAreToldWhichThereAre(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	for _, path := range []string{"/", "/v1/take", "/metrics/x"} {
+		code, body := d.get(t, path)
+		var p struct{ Status int }
+		if err := json.Unmarshal([]byte(body), &p); err != nil || code != http.StatusNotFound || p.Status != code || !strings.Contains(body, "/healthz, /readyz and /metrics") {
+			t.Errorf("%s: %d %q, %v", path, code, body, err)
+		}
+	}
+	resp, err := http.Post(d.http.URL+"/readyz", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != "GET, HEAD" || resp.Header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("POST: %d, %v", resp.StatusCode, resp.Header)
+	}
+	if code, body := d.get(t, "/metrics"); code != http.StatusOK || !strings.Contains(body, "quotalease_controlplane_") {
+		t.Errorf("metrics: %d", code)
 	}
 }
 

@@ -75,18 +75,23 @@ func foldableAccounts(r *room) {
 
 func foldablePages(r *room) {
 	agent := r.id()
-	var made []ledger.ID
-	for i := range 12 {
+	made := make([]ledger.ID, 12)
+	for i := range made {
+		made[i] = r.id()
+	}
+	slices.SortFunc(made, func(x, y ledger.ID) int { return slices.Compare(x[:], y[:]) })
+	for i, id := range made {
 		r.account = endless([]string{"a", "b", "live"}[i/4])
 		if i/4 == 2 {
-			made = append(made, r.lease(agent, 1).ID)
+			ask := r.newAsk(agent, 1)
+			ask.ID = id
+			r.ask(ask)
 			continue
 		}
 		s := r.newSpend(agent, 1)
-		made = append(made, s.ID)
+		s.ID = id
 		r.spend(s)
 	}
-	slices.SortFunc(made, func(x, y ledger.ID) int { return slices.Compare(x[:], y[:]) })
 	now := r.moment()
 	a, b := endless("a"), endless("b")
 	after := ledger.ID{}
@@ -108,9 +113,11 @@ func foldablePages(r *room) {
 		}
 		after = next
 	}
-	// An id that was folded since is as good a place to go on from.
-	lost := ledger.LowestID(now)
-	if got, next := r.foldable(now, lost, 3); len(got) != 0 || !next.IsNil() {
+	// A walk goes on after an id that is no grant's, as after one that was folded since.
+	if got, next := r.foldable(now, ledger.LowestID(now.Add(-time.Hour)), 8); !slices.Equal(got, []ledger.AccountID{a, b}) || next != made[7] {
+		r.Errorf("after an id of an hour ago: %v, go on after %s, want %v and %s", got, next, []ledger.AccountID{a, b}, made[7])
+	}
+	if got, next := r.foldable(now, ledger.LowestID(now), 8); len(got) != 0 || !next.IsNil() {
 		r.Errorf("above all that is old: %v, go on after %s", got, next)
 	}
 }

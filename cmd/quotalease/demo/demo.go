@@ -46,7 +46,12 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		return nil, err
 	}
 	st, err := stage.Start(ctx, stage.Config{DatabaseURL: o.DatabaseURL, DataDir: o.DataDir, Log: o.Say, Verbose: o.Verbose})
-	defer func() { err = errors.Join(err, st.Close()) }()
+	defer func() {
+		if ctx.Err() != nil && o.Say != nil {
+			o.Say("stopping")
+		}
+		err = errors.Join(err, st.Close())
+	}()
 	if err != nil {
 		return nil, err
 	}
@@ -194,6 +199,9 @@ func (s *show) settle(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	report := compare(s.callers.Counts(), accounts, s.cut)
+	if err := report.fill(s.plan.policy); err != nil {
+		return nil, err
+	}
 	found, err := s.store.Verify(ctx, func(d ledger.Difference) {
 		report.Verify.Found = append(report.Verify.Found, d.String())
 	}, func(int, int) {})

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
+	"github.com/quotalease/quotalease/controlplane/policy"
 	"github.com/quotalease/quotalease/ledger"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
@@ -114,6 +116,22 @@ func compare(counts map[quota.Key]Count, accounts []ledger.Account, cut string) 
 	}
 	slices.SortFunc(r.Dimensions, func(x, y Dimension) int { return cmp.Compare(x.Name, y.Name) })
 	return r
+}
+
+// fill takes class and limit of dimensions that no lease was ever granted in from the policy.
+func (r *Report) fill(text []byte) error {
+	doc, err := policy.Parse([]policy.File{{Name: "demo.yaml", Text: text}}, time.Time{})
+	if err != nil {
+		return err
+	}
+	known := doc.Snapshot(0)
+	for i := range r.Dimensions {
+		d := &r.Dimensions[i]
+		if terms, ok := known.Dimension(d.Name); ok && d.Class == "" {
+			d.Class, d.Limit, d.Bound = terms.Class.String(), terms.Limit.Units, terms.Limit.Units
+		}
+	}
+	return nil
 }
 
 // check holds one key against its promises: the bound, and that ledger and callers agree as

@@ -69,6 +69,17 @@ func TestCompareNamesWhatDoesNotAddUp(t *testing.T) {
 	}
 }
 
+func TestADimensionWithoutAGrantHasItsPolicysTerms(t *testing.T) {
+	t.Parallel()
+	r := compare(map[quota.Key]Count{{Tenant: "acme", Dimension: "payments"}: {Unavailable: 3}}, nil, "")
+	if err := r.fill(builtinPolicy); err != nil {
+		t.Fatal(err)
+	}
+	if d := r.Dimensions[0]; d.Class != "exact" || d.Limit != 300 || d.Bound != 300 || !r.OK() {
+		t.Errorf("%+v, broken %v", d, r.Broken)
+	}
+}
+
 func TestDerivedAndCutPoliciesAreValid(t *testing.T) {
 	t.Parallel()
 	f, err := os.Open("../../../sim/trace/testdata/access.log")

@@ -126,6 +126,16 @@ func (p *Proc) endedAs() error {
 // Pid is the child's process id.
 func (p *Proc) Pid() int { return p.cmd.Process.Pid }
 
+// Ended reports that the child is gone.
+func (p *Proc) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Done is closed once the child is gone.
 func (p *Proc) Done() <-chan struct{} { return p.done }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -152,17 +153,25 @@ func (s *Stage) ready(ctx context.Context, p *Proc) (map[string]string, error) {
 	return p.Ready(ctx)
 }
 
-// StopAgents stops every agent gracefully: they report and return everything.
+// StopAgents stops every agent gracefully, all at a time: they report and return everything.
 func (s *Stage) StopAgents() {
+	var wg sync.WaitGroup
 	for _, p := range s.agents {
-		p.Stop(stopPatience)
+		wg.Go(func() { p.Stop(stopPatience) })
 	}
+	wg.Wait()
 	s.agents = nil
 }
 
 // Close stops what was started, in the order in which units find their way home: agents, the
-// control plane, Postgres.
+// control plane, Postgres. Without a control plane there is no way home, and no reason to
+// wait for the agents.
 func (s *Stage) Close() error {
+	if s.control == nil || s.control.Ended() {
+		for _, p := range s.agents {
+			p.Kill()
+		}
+	}
 	s.StopAgents()
 	if s.control != nil {
 		s.control.Stop(stopPatience)

@@ -761,6 +761,7 @@ type Tenant struct {
 	Plan          string                 `protobuf:"bytes,2,opt,name=plan,proto3" json:"plan,omitempty"`
 	Listed        bool                   `protobuf:"varint,3,opt,name=listed,proto3" json:"listed,omitempty"` // policy names it
 	Usage         []*Usage               `protobuf:"bytes,4,rep,name=usage,proto3" json:"usage,omitempty"`
+	Limits        []*LimitInForce        `protobuf:"bytes,5,rep,name=limits,proto3" json:"limits,omitempty"` // of every dimension, used or not; only of a tenant that was asked for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -823,6 +824,82 @@ func (x *Tenant) GetUsage() []*Usage {
 	return nil
 }
 
+func (x *Tenant) GetLimits() []*LimitInForce {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// LimitInForce is what policy gives a tenant in one dimension now.
+type LimitInForce struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Dimension     string                 `protobuf:"bytes,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
+	Class         string                 `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`
+	Limit         int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // -1: unlimited
+	Rule          string                 `protobuf:"bytes,4,opt,name=rule,proto3" json:"rule,omitempty"`    // that decided: override, plan or default
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitInForce) Reset() {
+	*x = LimitInForce{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitInForce) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitInForce) ProtoMessage() {}
+
+func (x *LimitInForce) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitInForce.ProtoReflect.Descriptor instead.
+func (*LimitInForce) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *LimitInForce) GetDimension() string {
+	if x != nil {
+		return x.Dimension
+	}
+	return ""
+}
+
+func (x *LimitInForce) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *LimitInForce) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *LimitInForce) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
 type ListUsageRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -835,7 +912,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[14]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -847,7 +924,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[14]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -860,7 +937,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListUsageRequest) GetTenant() string {
@@ -900,7 +977,7 @@ type ListUsageReply struct {
 
 func (x *ListUsageReply) Reset() {
 	*x = ListUsageReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[15]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +989,7 @@ func (x *ListUsageReply) String() string {
 func (*ListUsageReply) ProtoMessage() {}
 
 func (x *ListUsageReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[15]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1002,7 @@ func (x *ListUsageReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageReply.ProtoReflect.Descriptor instead.
 func (*ListUsageReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListUsageReply) GetUsage() []*Usage {
@@ -967,7 +1044,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[16]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1056,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[16]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1069,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Usage) GetKey() *Key {
@@ -1170,7 +1247,7 @@ type ListLeasesRequest struct {
 
 func (x *ListLeasesRequest) Reset() {
 	*x = ListLeasesRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[17]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1259,7 @@ func (x *ListLeasesRequest) String() string {
 func (*ListLeasesRequest) ProtoMessage() {}
 
 func (x *ListLeasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[17]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1272,7 @@ func (x *ListLeasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLeasesRequest.ProtoReflect.Descriptor instead.
 func (*ListLeasesRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListLeasesRequest) GetTenant() string {
@@ -1249,7 +1326,7 @@ type ListLeasesReply struct {
 
 func (x *ListLeasesReply) Reset() {
 	*x = ListLeasesReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[18]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1338,7 @@ func (x *ListLeasesReply) String() string {
 func (*ListLeasesReply) ProtoMessage() {}
 
 func (x *ListLeasesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[18]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1351,7 @@ func (x *ListLeasesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLeasesReply.ProtoReflect.Descriptor instead.
 func (*ListLeasesReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListLeasesReply) GetLeases() []*Lease {
@@ -1317,7 +1394,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[19]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1329,7 +1406,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[19]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1342,7 +1419,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Lease) GetGrantId() []byte {
@@ -1532,7 +1609,7 @@ type RevokeLeasesRequest struct {
 
 func (x *RevokeLeasesRequest) Reset() {
 	*x = RevokeLeasesRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[20]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1621,7 @@ func (x *RevokeLeasesRequest) String() string {
 func (*RevokeLeasesRequest) ProtoMessage() {}
 
 func (x *RevokeLeasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[20]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1634,7 @@ func (x *RevokeLeasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeLeasesRequest.ProtoReflect.Descriptor instead.
 func (*RevokeLeasesRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RevokeLeasesRequest) GetGrantIds() [][]byte {
@@ -1597,7 +1674,7 @@ type RevokeLeasesReply struct {
 
 func (x *RevokeLeasesReply) Reset() {
 	*x = RevokeLeasesReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[21]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1686,7 @@ func (x *RevokeLeasesReply) String() string {
 func (*RevokeLeasesReply) ProtoMessage() {}
 
 func (x *RevokeLeasesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[21]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1699,7 @@ func (x *RevokeLeasesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeLeasesReply.ProtoReflect.Descriptor instead.
 func (*RevokeLeasesReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RevokeLeasesReply) GetRevoked() int32 {
@@ -1640,7 +1717,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[22]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1652,7 +1729,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[22]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1665,7 +1742,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 type ListAgentsReply struct {
@@ -1677,7 +1754,7 @@ type ListAgentsReply struct {
 
 func (x *ListAgentsReply) Reset() {
 	*x = ListAgentsReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[23]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1689,7 +1766,7 @@ func (x *ListAgentsReply) String() string {
 func (*ListAgentsReply) ProtoMessage() {}
 
 func (x *ListAgentsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[23]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1702,7 +1779,7 @@ func (x *ListAgentsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsReply.ProtoReflect.Descriptor instead.
 func (*ListAgentsReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListAgentsReply) GetAgents() []*Agent {
@@ -1728,7 +1805,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[24]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +1817,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[24]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +1830,7 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Agent) GetIncarnation() []byte {
@@ -1824,7 +1901,7 @@ type GetBoundRequest struct {
 
 func (x *GetBoundRequest) Reset() {
 	*x = GetBoundRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[25]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +1913,7 @@ func (x *GetBoundRequest) String() string {
 func (*GetBoundRequest) ProtoMessage() {}
 
 func (x *GetBoundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[25]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +1926,7 @@ func (x *GetBoundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBoundRequest.ProtoReflect.Descriptor instead.
 func (*GetBoundRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetBoundRequest) GetDimension() string {
@@ -1889,7 +1966,7 @@ type GetBoundReply struct {
 
 func (x *GetBoundReply) Reset() {
 	*x = GetBoundReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[26]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +1978,7 @@ func (x *GetBoundReply) String() string {
 func (*GetBoundReply) ProtoMessage() {}
 
 func (x *GetBoundReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[26]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +1991,7 @@ func (x *GetBoundReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBoundReply.ProtoReflect.Descriptor instead.
 func (*GetBoundReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetBoundReply) GetBounds() []*Bound {
@@ -1941,13 +2018,15 @@ type Bound struct {
 	FetchesPerSecondMilli int64                  `protobuf:"varint,12,opt,name=fetches_per_second_milli,json=fetchesPerSecondMilli,proto3" json:"fetches_per_second_milli,omitempty"` // of all agents, at peak
 	Advice                []string               `protobuf:"bytes,13,rep,name=advice,proto3" json:"advice,omitempty"`
 	TtlUs                 int64                  `protobuf:"varint,14,opt,name=ttl_us,json=ttlUs,proto3" json:"ttl_us,omitempty"`
+	Beyond                []string               `protobuf:"bytes,15,rep,name=beyond,proto3" json:"beyond,omitempty"`                                       // use that policy lets pass outside of the bound, one line each
+	PeakPerSecond         int64                  `protobuf:"varint,16,opt,name=peak_per_second,json=peakPerSecond,proto3" json:"peak_per_second,omitempty"` // as asked for; 0: the limit spread over its window
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
 }
 
 func (x *Bound) Reset() {
 	*x = Bound{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[27]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1959,7 +2038,7 @@ func (x *Bound) String() string {
 func (*Bound) ProtoMessage() {}
 
 func (x *Bound) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[27]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1972,7 +2051,7 @@ func (x *Bound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bound.ProtoReflect.Descriptor instead.
 func (*Bound) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Bound) GetDimension() string {
@@ -2073,6 +2152,20 @@ func (x *Bound) GetTtlUs() int64 {
 	return 0
 }
 
+func (x *Bound) GetBeyond() []string {
+	if x != nil {
+		return x.Beyond
+	}
+	return nil
+}
+
+func (x *Bound) GetPeakPerSecond() int64 {
+	if x != nil {
+		return x.PeakPerSecond
+	}
+	return 0
+}
+
 var File_quotalease_v1_admin_proto protoreflect.FileDescriptor
 
 const file_quotalease_v1_admin_proto_rawDesc = "" +
@@ -2124,12 +2217,18 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x05R\x05limit\"C\n" +
 	"\x10ListTenantsReply\x12/\n" +
-	"\atenants\x18\x01 \x03(\v2\x15.quotalease.v1.TenantR\atenants\"x\n" +
+	"\atenants\x18\x01 \x03(\v2\x15.quotalease.v1.TenantR\atenants\"\xad\x01\n" +
 	"\x06Tenant\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\tR\x04plan\x12\x16\n" +
 	"\x06listed\x18\x03 \x01(\bR\x06listed\x12*\n" +
-	"\x05usage\x18\x04 \x03(\v2\x14.quotalease.v1.UsageR\x05usage\"\x7f\n" +
+	"\x05usage\x18\x04 \x03(\v2\x14.quotalease.v1.UsageR\x05usage\x123\n" +
+	"\x06limits\x18\x05 \x03(\v2\x1b.quotalease.v1.LimitInForceR\x06limits\"l\n" +
+	"\fLimitInForce\x12\x1c\n" +
+	"\tdimension\x18\x01 \x01(\tR\tdimension\x12\x14\n" +
+	"\x05class\x18\x02 \x01(\tR\x05class\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x03R\x05limit\x12\x12\n" +
+	"\x04rule\x18\x04 \x01(\tR\x04rule\"\x7f\n" +
 	"\x10ListUsageRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
 	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x1f\n" +
@@ -2234,7 +2333,7 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\x06agents\x18\x03 \x01(\x05R\x06agents\x12&\n" +
 	"\x0fpeak_per_second\x18\x04 \x01(\x03R\rpeakPerSecond\"=\n" +
 	"\rGetBoundReply\x12,\n" +
-	"\x06bounds\x18\x01 \x03(\v2\x14.quotalease.v1.BoundR\x06bounds\"\x85\x03\n" +
+	"\x06bounds\x18\x01 \x03(\v2\x14.quotalease.v1.BoundR\x06bounds\"\xc5\x03\n" +
 	"\x05Bound\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\tR\tdimension\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x14\n" +
@@ -2250,7 +2349,9 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\x0elease_lasts_us\x18\v \x01(\x03R\fleaseLastsUs\x127\n" +
 	"\x18fetches_per_second_milli\x18\f \x01(\x03R\x15fetchesPerSecondMilli\x12\x16\n" +
 	"\x06advice\x18\r \x03(\tR\x06advice\x12\x15\n" +
-	"\x06ttl_us\x18\x0e \x01(\x03R\x05ttlUs2\x96\a\n" +
+	"\x06ttl_us\x18\x0e \x01(\x03R\x05ttlUs\x12\x16\n" +
+	"\x06beyond\x18\x0f \x03(\tR\x06beyond\x12&\n" +
+	"\x0fpeak_per_second\x18\x10 \x01(\x03R\rpeakPerSecond2\x96\a\n" +
 	"\fAdminService\x12Q\n" +
 	"\vApplyPolicy\x12!.quotalease.v1.ApplyPolicyRequest\x1a\x1f.quotalease.v1.ApplyPolicyReply\x12K\n" +
 	"\tGetPolicy\x12\x1f.quotalease.v1.GetPolicyRequest\x1a\x1d.quotalease.v1.GetPolicyReply\x12T\n" +
@@ -2278,7 +2379,7 @@ func file_quotalease_v1_admin_proto_rawDescGZIP() []byte {
 	return file_quotalease_v1_admin_proto_rawDescData
 }
 
-var file_quotalease_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_quotalease_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_quotalease_v1_admin_proto_goTypes = []any{
 	(*PolicyFile)(nil),            // 0: quotalease.v1.PolicyFile
 	(*ApplyPolicyRequest)(nil),    // 1: quotalease.v1.ApplyPolicyRequest
@@ -2294,68 +2395,70 @@ var file_quotalease_v1_admin_proto_goTypes = []any{
 	(*ListTenantsRequest)(nil),    // 11: quotalease.v1.ListTenantsRequest
 	(*ListTenantsReply)(nil),      // 12: quotalease.v1.ListTenantsReply
 	(*Tenant)(nil),                // 13: quotalease.v1.Tenant
-	(*ListUsageRequest)(nil),      // 14: quotalease.v1.ListUsageRequest
-	(*ListUsageReply)(nil),        // 15: quotalease.v1.ListUsageReply
-	(*Usage)(nil),                 // 16: quotalease.v1.Usage
-	(*ListLeasesRequest)(nil),     // 17: quotalease.v1.ListLeasesRequest
-	(*ListLeasesReply)(nil),       // 18: quotalease.v1.ListLeasesReply
-	(*Lease)(nil),                 // 19: quotalease.v1.Lease
-	(*RevokeLeasesRequest)(nil),   // 20: quotalease.v1.RevokeLeasesRequest
-	(*RevokeLeasesReply)(nil),     // 21: quotalease.v1.RevokeLeasesReply
-	(*ListAgentsRequest)(nil),     // 22: quotalease.v1.ListAgentsRequest
-	(*ListAgentsReply)(nil),       // 23: quotalease.v1.ListAgentsReply
-	(*Agent)(nil),                 // 24: quotalease.v1.Agent
-	(*GetBoundRequest)(nil),       // 25: quotalease.v1.GetBoundRequest
-	(*GetBoundReply)(nil),         // 26: quotalease.v1.GetBoundReply
-	(*Bound)(nil),                 // 27: quotalease.v1.Bound
-	(*Key)(nil),                   // 28: quotalease.v1.Key
-	(*Window)(nil),                // 29: quotalease.v1.Window
-	(GrantState)(0),               // 30: quotalease.v1.GrantState
+	(*LimitInForce)(nil),          // 14: quotalease.v1.LimitInForce
+	(*ListUsageRequest)(nil),      // 15: quotalease.v1.ListUsageRequest
+	(*ListUsageReply)(nil),        // 16: quotalease.v1.ListUsageReply
+	(*Usage)(nil),                 // 17: quotalease.v1.Usage
+	(*ListLeasesRequest)(nil),     // 18: quotalease.v1.ListLeasesRequest
+	(*ListLeasesReply)(nil),       // 19: quotalease.v1.ListLeasesReply
+	(*Lease)(nil),                 // 20: quotalease.v1.Lease
+	(*RevokeLeasesRequest)(nil),   // 21: quotalease.v1.RevokeLeasesRequest
+	(*RevokeLeasesReply)(nil),     // 22: quotalease.v1.RevokeLeasesReply
+	(*ListAgentsRequest)(nil),     // 23: quotalease.v1.ListAgentsRequest
+	(*ListAgentsReply)(nil),       // 24: quotalease.v1.ListAgentsReply
+	(*Agent)(nil),                 // 25: quotalease.v1.Agent
+	(*GetBoundRequest)(nil),       // 26: quotalease.v1.GetBoundRequest
+	(*GetBoundReply)(nil),         // 27: quotalease.v1.GetBoundReply
+	(*Bound)(nil),                 // 28: quotalease.v1.Bound
+	(*Key)(nil),                   // 29: quotalease.v1.Key
+	(*Window)(nil),                // 30: quotalease.v1.Window
+	(GrantState)(0),               // 31: quotalease.v1.GrantState
 }
 var file_quotalease_v1_admin_proto_depIdxs = []int32{
 	0,  // 0: quotalease.v1.ApplyPolicyRequest.files:type_name -> quotalease.v1.PolicyFile
 	5,  // 1: quotalease.v1.GetPolicyReply.version:type_name -> quotalease.v1.PolicyVersion
 	5,  // 2: quotalease.v1.ListPoliciesReply.versions:type_name -> quotalease.v1.PolicyVersion
-	28, // 3: quotalease.v1.ExplainPolicyRequest.key:type_name -> quotalease.v1.Key
+	29, // 3: quotalease.v1.ExplainPolicyRequest.key:type_name -> quotalease.v1.Key
 	13, // 4: quotalease.v1.ListTenantsReply.tenants:type_name -> quotalease.v1.Tenant
-	16, // 5: quotalease.v1.Tenant.usage:type_name -> quotalease.v1.Usage
-	16, // 6: quotalease.v1.ListUsageReply.usage:type_name -> quotalease.v1.Usage
-	28, // 7: quotalease.v1.Usage.key:type_name -> quotalease.v1.Key
-	29, // 8: quotalease.v1.Usage.window:type_name -> quotalease.v1.Window
-	19, // 9: quotalease.v1.ListLeasesReply.leases:type_name -> quotalease.v1.Lease
-	30, // 10: quotalease.v1.Lease.state:type_name -> quotalease.v1.GrantState
-	28, // 11: quotalease.v1.Lease.key:type_name -> quotalease.v1.Key
-	29, // 12: quotalease.v1.Lease.window:type_name -> quotalease.v1.Window
-	28, // 13: quotalease.v1.RevokeLeasesRequest.key:type_name -> quotalease.v1.Key
-	24, // 14: quotalease.v1.ListAgentsReply.agents:type_name -> quotalease.v1.Agent
-	27, // 15: quotalease.v1.GetBoundReply.bounds:type_name -> quotalease.v1.Bound
-	1,  // 16: quotalease.v1.AdminService.ApplyPolicy:input_type -> quotalease.v1.ApplyPolicyRequest
-	3,  // 17: quotalease.v1.AdminService.GetPolicy:input_type -> quotalease.v1.GetPolicyRequest
-	6,  // 18: quotalease.v1.AdminService.ListPolicies:input_type -> quotalease.v1.ListPoliciesRequest
-	8,  // 19: quotalease.v1.AdminService.RollbackPolicy:input_type -> quotalease.v1.RollbackPolicyRequest
-	9,  // 20: quotalease.v1.AdminService.ExplainPolicy:input_type -> quotalease.v1.ExplainPolicyRequest
-	11, // 21: quotalease.v1.AdminService.ListTenants:input_type -> quotalease.v1.ListTenantsRequest
-	14, // 22: quotalease.v1.AdminService.ListUsage:input_type -> quotalease.v1.ListUsageRequest
-	17, // 23: quotalease.v1.AdminService.ListLeases:input_type -> quotalease.v1.ListLeasesRequest
-	20, // 24: quotalease.v1.AdminService.RevokeLeases:input_type -> quotalease.v1.RevokeLeasesRequest
-	22, // 25: quotalease.v1.AdminService.ListAgents:input_type -> quotalease.v1.ListAgentsRequest
-	25, // 26: quotalease.v1.AdminService.GetBound:input_type -> quotalease.v1.GetBoundRequest
-	2,  // 27: quotalease.v1.AdminService.ApplyPolicy:output_type -> quotalease.v1.ApplyPolicyReply
-	4,  // 28: quotalease.v1.AdminService.GetPolicy:output_type -> quotalease.v1.GetPolicyReply
-	7,  // 29: quotalease.v1.AdminService.ListPolicies:output_type -> quotalease.v1.ListPoliciesReply
-	2,  // 30: quotalease.v1.AdminService.RollbackPolicy:output_type -> quotalease.v1.ApplyPolicyReply
-	10, // 31: quotalease.v1.AdminService.ExplainPolicy:output_type -> quotalease.v1.ExplainPolicyReply
-	12, // 32: quotalease.v1.AdminService.ListTenants:output_type -> quotalease.v1.ListTenantsReply
-	15, // 33: quotalease.v1.AdminService.ListUsage:output_type -> quotalease.v1.ListUsageReply
-	18, // 34: quotalease.v1.AdminService.ListLeases:output_type -> quotalease.v1.ListLeasesReply
-	21, // 35: quotalease.v1.AdminService.RevokeLeases:output_type -> quotalease.v1.RevokeLeasesReply
-	23, // 36: quotalease.v1.AdminService.ListAgents:output_type -> quotalease.v1.ListAgentsReply
-	26, // 37: quotalease.v1.AdminService.GetBound:output_type -> quotalease.v1.GetBoundReply
-	27, // [27:38] is the sub-list for method output_type
-	16, // [16:27] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	17, // 5: quotalease.v1.Tenant.usage:type_name -> quotalease.v1.Usage
+	14, // 6: quotalease.v1.Tenant.limits:type_name -> quotalease.v1.LimitInForce
+	17, // 7: quotalease.v1.ListUsageReply.usage:type_name -> quotalease.v1.Usage
+	29, // 8: quotalease.v1.Usage.key:type_name -> quotalease.v1.Key
+	30, // 9: quotalease.v1.Usage.window:type_name -> quotalease.v1.Window
+	20, // 10: quotalease.v1.ListLeasesReply.leases:type_name -> quotalease.v1.Lease
+	31, // 11: quotalease.v1.Lease.state:type_name -> quotalease.v1.GrantState
+	29, // 12: quotalease.v1.Lease.key:type_name -> quotalease.v1.Key
+	30, // 13: quotalease.v1.Lease.window:type_name -> quotalease.v1.Window
+	29, // 14: quotalease.v1.RevokeLeasesRequest.key:type_name -> quotalease.v1.Key
+	25, // 15: quotalease.v1.ListAgentsReply.agents:type_name -> quotalease.v1.Agent
+	28, // 16: quotalease.v1.GetBoundReply.bounds:type_name -> quotalease.v1.Bound
+	1,  // 17: quotalease.v1.AdminService.ApplyPolicy:input_type -> quotalease.v1.ApplyPolicyRequest
+	3,  // 18: quotalease.v1.AdminService.GetPolicy:input_type -> quotalease.v1.GetPolicyRequest
+	6,  // 19: quotalease.v1.AdminService.ListPolicies:input_type -> quotalease.v1.ListPoliciesRequest
+	8,  // 20: quotalease.v1.AdminService.RollbackPolicy:input_type -> quotalease.v1.RollbackPolicyRequest
+	9,  // 21: quotalease.v1.AdminService.ExplainPolicy:input_type -> quotalease.v1.ExplainPolicyRequest
+	11, // 22: quotalease.v1.AdminService.ListTenants:input_type -> quotalease.v1.ListTenantsRequest
+	15, // 23: quotalease.v1.AdminService.ListUsage:input_type -> quotalease.v1.ListUsageRequest
+	18, // 24: quotalease.v1.AdminService.ListLeases:input_type -> quotalease.v1.ListLeasesRequest
+	21, // 25: quotalease.v1.AdminService.RevokeLeases:input_type -> quotalease.v1.RevokeLeasesRequest
+	23, // 26: quotalease.v1.AdminService.ListAgents:input_type -> quotalease.v1.ListAgentsRequest
+	26, // 27: quotalease.v1.AdminService.GetBound:input_type -> quotalease.v1.GetBoundRequest
+	2,  // 28: quotalease.v1.AdminService.ApplyPolicy:output_type -> quotalease.v1.ApplyPolicyReply
+	4,  // 29: quotalease.v1.AdminService.GetPolicy:output_type -> quotalease.v1.GetPolicyReply
+	7,  // 30: quotalease.v1.AdminService.ListPolicies:output_type -> quotalease.v1.ListPoliciesReply
+	2,  // 31: quotalease.v1.AdminService.RollbackPolicy:output_type -> quotalease.v1.ApplyPolicyReply
+	10, // 32: quotalease.v1.AdminService.ExplainPolicy:output_type -> quotalease.v1.ExplainPolicyReply
+	12, // 33: quotalease.v1.AdminService.ListTenants:output_type -> quotalease.v1.ListTenantsReply
+	16, // 34: quotalease.v1.AdminService.ListUsage:output_type -> quotalease.v1.ListUsageReply
+	19, // 35: quotalease.v1.AdminService.ListLeases:output_type -> quotalease.v1.ListLeasesReply
+	22, // 36: quotalease.v1.AdminService.RevokeLeases:output_type -> quotalease.v1.RevokeLeasesReply
+	24, // 37: quotalease.v1.AdminService.ListAgents:output_type -> quotalease.v1.ListAgentsReply
+	27, // 38: quotalease.v1.AdminService.GetBound:output_type -> quotalease.v1.GetBoundReply
+	28, // [28:39] is the sub-list for method output_type
+	17, // [17:28] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_admin_proto_init() }
@@ -2370,7 +2473,7 @@ func file_quotalease_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_admin_proto_rawDesc), len(file_quotalease_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
