@@ -101,10 +101,8 @@ func New(cfg Config, uplink Uplink) (*Agent, error) {
 		syncKick: make(chan struct{}, 1), spendKick: make(chan struct{}, 1), tickKick: make(chan struct{}, 1),
 		drained: make(chan struct{}), stopped: make(chan struct{}),
 	}
-	var seed [32]byte
-	_, _ = rand.Read(seed[:]) // documented never to fail
 	a.core = core.New(core.Config{
-		Name: cfg.Name, Region: cfg.Region, Seed: seed, Wall: time.Now(), Start: a.now(), MaxKeys: cfg.MaxKeys,
+		Name: cfg.Name, Region: cfg.Region, Random: rand.Reader, Wall: time.Now(), Start: a.now(), MaxKeys: cfg.MaxKeys,
 	})
 	a.table = a.core.Table
 	a.seen = newMeters(a)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/binary"
+	"io"
 	"math/rand/v2"
 	"time"
 
@@ -18,7 +19,7 @@ type ID = uuid.UUID
 type Config struct {
 	Name    string
 	Region  string
-	Seed    [32]byte  // of ids and jitter
+	Random  io.Reader // of ids and jitter; never fails. A copy of the machine must not repeat it
 	Wall    time.Time // wall clock at Start: ids go by it until the first contact
 	Start   Instant   // clock reading at birth
 	MaxKeys int       // keys held at most; 0: 1,000,000
@@ -75,10 +76,11 @@ func New(cfg Config) *Core {
 	if cfg.MaxKeys == 0 {
 		cfg.MaxKeys = 1_000_000
 	}
-	source := rand.NewChaCha8(cfg.Seed)
+	var seed [32]byte
+	_, _ = io.ReadFull(cfg.Random, seed[:])
 	c := &Core{
-		Table: newTable(), cfg: cfg, rng: rand.New(source),
-		gen:   uuid.NewGenWithOptions(uuid.WithRandomReader(source)),
+		Table: newTable(), cfg: cfg, rng: rand.New(rand.NewChaCha8(seed)),
+		gen:   uuid.NewGenWithOptions(uuid.WithRandomReader(cfg.Random)),
 		debts: map[quota.Key]int64{}, contact: cfg.Start, syncAt: cfg.Start,
 		rtt: 20 * time.Millisecond, ledgerAt: cfg.Wall, ledgerOn: cfg.Start,
 		faults: map[string]int64{}, retired: map[string]int64{}, exact: map[string]int64{}, unleased: map[string]int64{},
@@ -188,8 +190,9 @@ func (c *Core) Jitter(d time.Duration) time.Duration {
 	return d*3/4 + time.Duration(c.rng.Int64N(int64(d/2)+1))
 }
 
-// SeedFrom makes a core's seed from one number, for tests and simulation.
-func SeedFrom(n uint64) (seed [32]byte) {
+// Seeded is the random stream of one number, for tests and simulation.
+func Seeded(n uint64) io.Reader {
+	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], n)
-	return seed
+	return rand.NewChaCha8(seed)
 }

@@ -57,7 +57,7 @@ func newDriver(t *testing.T, dims ...*pb.Dimension) *driver {
 	day := quota.NewWindow(epoch.Truncate(24*time.Hour), epoch.Truncate(24*time.Hour).Add(24*time.Hour))
 	return &driver{
 		t: t, now: time.Hour, rtt: 4 * time.Millisecond, limit: 1000, cap: 100, generation: 1,
-		core:      New(Config{Name: "a", Region: "eu", Seed: SeedFrom(1), Wall: epoch, Start: time.Hour}),
+		core:      New(Config{Name: "a", Region: "eu", Random: Seeded(1), Wall: epoch, Start: time.Hour}),
 		grants:    map[ID]*fakeGrant{},
 		catalogue: &pb.Catalogue{PolicyVersion: 7, Dimensions: dims},
 		window:    &pb.Window{StartUs: day.Start.UnixMicro(), EndUs: day.End.UnixMicro()},

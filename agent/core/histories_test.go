@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -113,7 +114,7 @@ func newHistory(seed uint64, docs []*policy.Document) (*history, error) {
 	}
 	cfg := controlplane.DefaultConfig()
 	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Policies = h.store, h.store, h.store, h.log
-	cfg.Now, cfg.Random = h.ledgerNow, rand.NewChaCha8(SeedFrom(seed))
+	cfg.Now, cfg.Random = h.ledgerNow, Seeded(seed)
 	var err error
 	if h.cp, err = controlplane.New(cfg); err != nil {
 		return nil, err
@@ -122,7 +123,7 @@ func newHistory(seed uint64, docs []*policy.Document) (*history, error) {
 		return nil, err
 	}
 	for range 2 + h.rng.IntN(2) {
-		h.join(SeedFrom(h.rng.Uint64()))
+		h.join(Seeded(h.rng.Uint64()))
 	}
 	return h, nil
 }
@@ -149,9 +150,9 @@ func (h *history) apply(doc *policy.Document) error {
 	return err
 }
 
-func (h *history) join(seed [32]byte) {
+func (h *history) join(seed io.Reader) {
 	m := &member{history: h, offset: time.Duration(h.rng.Int64N(int64(time.Hour))), taken: map[*Lease]int64{}, asked: map[string]*pb.Ask{}, pumpAt: -1}
-	m.core = New(Config{Name: "a", Region: "eu", Seed: seed, Wall: h.ledgerNow().Add(time.Duration(h.rng.IntN(3)-1) * time.Minute), Start: m.clock()})
+	m.core = New(Config{Name: "a", Region: "eu", Random: seed, Wall: h.ledgerNow().Add(time.Duration(h.rng.IntN(3)-1) * time.Minute), Start: m.clock()})
 	h.members = append(h.members, m)
 	h.after(0, m.pump)
 }
