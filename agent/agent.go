@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -29,14 +28,13 @@ type Uplink interface {
 
 // Config is what an agent is told. Zero durations take the defaults given here.
 type Config struct {
-	Name         string        // for people; 1 to 128 characters
-	Region       string        // 1 to 63 characters
-	SyncTimeout  time.Duration // of one Sync or Spend, 2 s
-	SpendTimeout time.Duration // most that a caller waits in the exact lane, 1 s
-	StopTimeout  time.Duration // most that a graceful stop takes, 5 s
-	MaxKeys      int           // keys held at most, 1,000,000
-	Logger       *slog.Logger  // none: discards
-	Metrics      prometheus.Registerer
+	Name        string        // for people; 1 to 128 bytes
+	Region      string        // 1 to 63 characters
+	SyncTimeout time.Duration // of one Sync or Spend, 2 s
+	StopTimeout time.Duration // most that a graceful stop takes, 5 s
+	MaxKeys     int           // keys held at most, 1,000,000
+	Logger      *slog.Logger  // none: discards
+	Metrics     prometheus.Registerer
 
 	now func() core.Instant // tests
 }
@@ -45,12 +43,12 @@ type Config struct {
 func (c Config) Validate() error {
 	var errs []error
 	if n := len(c.Name); n < 1 || n > 128 || strings.ContainsFunc(c.Name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		errs = append(errs, &quota.FieldError{Field: "name", Allowed: "1 to 128 printable characters"})
+		errs = append(errs, &quota.FieldError{Field: "name", Allowed: "1 to 128 bytes of printable characters"})
 	}
 	if quota.ValidateDimension(c.Region) != nil {
 		errs = append(errs, &quota.FieldError{Field: "region", Allowed: "1 to 63 characters of a-z, 0-9, '_', '-' and '.', beginning with a letter or digit"})
 	}
-	if c.SyncTimeout < 0 || c.SpendTimeout < 0 || c.StopTimeout < 0 {
+	if c.SyncTimeout < 0 || c.StopTimeout < 0 {
 		errs = append(errs, &quota.FieldError{Field: "timeout", Allowed: "0 or more"})
 	}
 	if c.MaxKeys < 0 {
@@ -88,7 +86,6 @@ func New(cfg Config, uplink Uplink) (*Agent, error) {
 		return nil, fmt.Errorf("configure agent: %w", err)
 	}
 	setDefault(&cfg.SyncTimeout, 2*time.Second)
-	setDefault(&cfg.SpendTimeout, time.Second)
 	setDefault(&cfg.StopTimeout, 5*time.Second)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -125,8 +122,8 @@ func setDefault(d *time.Duration, value time.Duration) {
 // beyond ctx's deadline. The error is *quota.FieldError for a request that makes no sense,
 // *UnavailableError for an outage, ErrStopped, or ctx's.
 func (a *Agent) Take(ctx context.Context, tenant, dimension string, cost int64) (Decision, error) {
-	if cost < 0 || cost > MaxCost {
-		return Decision{}, &quota.FieldError{Field: "cost", Allowed: "a whole number from 0 to " + strconv.Itoa(MaxCost)}
+	if err := ValidateCost(cost); err != nil {
+		return Decision{}, err
 	}
 	id := quota.Key{Tenant: tenant, Dimension: dimension}
 	if k := a.table.Find(id); k != nil {
@@ -167,79 +164,92 @@ func (a *Agent) await(ctx context.Context, id quota.Key, cost int64) (Decision, 
 	a.core.Want(a.now(), w)
 	patience := a.patience(id.Dimension, w)
 	a.mu.Unlock()
-	select {
-	case o := <-done:
-		kick(a.syncKick)
-		kick(a.tickKick)
-		return a.outcome(id, cost, o)
-	default:
-	}
 	kick(a.syncKick)
 	kick(a.spendKick)
 	kick(a.tickKick)
+	o, err := a.wait(ctx, w, done, patience)
+	if err != nil {
+		return Decision{}, err
+	}
+	return a.outcome(id, cost, o)
+}
+
+// wait returns what the core answers w, or the error with which the caller leaves.
+func (a *Agent) wait(ctx context.Context, w *core.Waiter, done <-chan core.Outcome, patience time.Duration) (core.Outcome, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
 		select {
 		case o := <-done:
-			return a.outcome(id, cost, o)
+			return o, nil
 		case <-a.stopped:
-			select {
-			case o := <-done: // the units are charged: the caller has them
-				return a.outcome(id, cost, o)
-			default:
-				return Decision{}, ErrStopped
-			}
+			return answeredOr(done, ErrStopped)
 		case <-timer.C:
 			// The key may have gone to the exact lane meanwhile, which takes a round trip.
 			if more := a.morePatience(w, &patience); more > 0 {
 				timer.Reset(more)
 				continue
 			}
+			return a.giveUp(w, done), nil
 		case <-ctx.Done():
-			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				a.mu.Lock()
-				a.core.Abandon(w)
-				a.mu.Unlock()
-				kick(a.spendKick)
-				select {
-				case o := <-done:
-					return a.outcome(id, cost, o)
-				default:
-					return Decision{}, ctx.Err()
-				}
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return a.giveUp(w, done), nil
 			}
+			a.mu.Lock()
+			a.core.Abandon(w)
+			a.mu.Unlock()
+			kick(a.spendKick)
+			return answeredOr(done, ctx.Err())
 		}
-		a.mu.Lock()
-		o, mine := a.core.GiveUp(a.now(), w)
-		a.mu.Unlock()
-		kick(a.syncKick)
-		kick(a.spendKick)
-		if !mine {
-			o = <-done
-		}
-		return a.outcome(id, cost, o)
 	}
 }
 
+// answeredOr is the answer that came all the same, whose units are charged: the caller has
+// them.
+func answeredOr(done <-chan core.Outcome, err error) (core.Outcome, error) {
+	select {
+	case o := <-done:
+		return o, nil
+	default:
+		return core.Outcome{}, err
+	}
+}
+
+// giveUp is the end of a caller's patience: the core says what it is told.
+func (a *Agent) giveUp(w *core.Waiter, done <-chan core.Outcome) core.Outcome {
+	a.mu.Lock()
+	o, mine := a.core.GiveUp(a.now(), w)
+	a.mu.Unlock()
+	kick(a.syncKick)
+	kick(a.spendKick)
+	if !mine {
+		return <-done
+	}
+	return o
+}
+
+// spendPatience is the most that a caller waits in the exact lane, and how long an item of it
+// is good for.
+const spendPatience = time.Second
+
 // patience is how long a caller waits at first: for a lease as the dimension's cold rule says,
-// in the exact lane (or before the first contact) the spend timeout. The owner holds mu.
+// in the exact lane (or before the first contact) spendPatience. The owner holds mu.
 func (a *Agent) patience(dimension string, w *core.Waiter) time.Duration {
 	if dim, ok := a.core.Dimension(dimension); ok && !w.Exact() && w.Cost > 0 {
 		return dim.ColdWait
 	}
-	return a.cfg.SpendTimeout
+	return spendPatience
 }
 
 // morePatience extends a wait once, for a caller who was sent on to the exact lane.
 func (a *Agent) morePatience(w *core.Waiter, patience *time.Duration) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !w.Exact() || *patience >= a.cfg.SpendTimeout {
+	if !w.Exact() || *patience >= spendPatience {
 		return 0
 	}
-	more := a.cfg.SpendTimeout - *patience
-	*patience = a.cfg.SpendTimeout
+	more := spendPatience - *patience
+	*patience = spendPatience
 	return more
 }
 

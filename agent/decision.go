@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/quotalease/quotalease/agent/core"
@@ -42,6 +43,14 @@ var ErrStopped = errors.New("the agent has stopped")
 // keeps exact.
 const MaxCost = 1<<53 - 1
 
+// ValidateCost refuses what no take may cost.
+func ValidateCost(cost int64) error {
+	if cost < 0 || cost > MaxCost {
+		return &quota.FieldError{Field: "cost", Allowed: "a whole number from 0 to " + strconv.Itoa(MaxCost)}
+	}
+	return nil
+}
+
 func decision(t core.Taken) Decision {
 	d := Decision{
 		Allowed: t.Allowed, Reason: t.Reason, Limit: quota.LimitOf(quota.Units(t.Limit)),
@@ -55,11 +64,12 @@ func decision(t core.Taken) Decision {
 }
 
 // RetryAfter is RetryIn in whole seconds, rounded up, at least 1; 0 if no moment is known.
-func (d Decision) RetryAfter() int64 { return wholeSeconds(d.RetryIn) }
+func (d Decision) RetryAfter() int64 { return RoundUp(d.RetryIn, time.Second) }
 
-func wholeSeconds(d time.Duration) int64 {
+// RoundUp counts d in whole units: who waits exactly as long as told must not come too early.
+func RoundUp(d, unit time.Duration) int64 {
 	if d <= 0 {
 		return 0
 	}
-	return int64((d-1)/time.Second) + 1
+	return int64((d-1)/unit) + 1
 }

@@ -82,7 +82,7 @@ func (a *Agent) spendLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		a.mu.Lock()
 		sent := a.now()
-		req := a.core.BuildSpend(sent, a.cfg.SpendTimeout)
+		req := a.core.BuildSpend(sent, spendPatience)
 		a.mu.Unlock()
 		if req == nil {
 			pause(ctx, a.spendKick, time.Second)

@@ -59,6 +59,7 @@ type metrics struct {
 	copies        prometheus.Counter
 	broken        prometheus.Counter
 	policyVersion prometheus.Gauge
+	policyDirOK   prometheus.Gauge
 	clockSuspect  prometheus.Gauge
 	sweeps        prometheus.Counter
 	closed        prometheus.Counter
@@ -111,6 +112,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		copies:        counter("copies_total", "Syncs of a copied agent, told to start anew."),
 		broken:        counter("requests_broken_total", "Requests on which the rules broke; none should."),
 		policyVersion: gauge("policy_version", "Policy version in use."),
+		policyDirOK:   gauge("policy_dir_ok", "1 if the policy directory's present content is applied; 0 without one."),
 		clockSuspect:  gauge("clock_suspect", "1 while database and replica disagree on the time: nothing is granted."),
 		sweeps:        counter("sweeps_total", "Sweeps for leases to close."),
 		closed:        counter("leases_closed_total", "Leases closed by this replica's sweeper."),

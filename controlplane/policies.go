@@ -87,6 +87,7 @@ func (p *policies) applyDir(ctx context.Context, files []policy.File, err error)
 	const doing = "apply the policy directory; the last good policy stays"
 	if err != nil {
 		p.health.setDir(err)
+		p.metrics.policyDirOK.Set(0)
 		p.troubles.note(doing, err)
 		return nil
 	}
@@ -94,6 +95,7 @@ func (p *policies) applyDir(ctx context.Context, files []policy.File, err error)
 	var faults policy.Faults
 	if errors.As(err, &faults) {
 		p.health.setDir(faults)
+		p.metrics.policyDirOK.Set(0)
 		p.troubles.note(doing, faults)
 		return nil
 	}
@@ -108,6 +110,7 @@ func (p *policies) applyDir(ctx context.Context, files []policy.File, err error)
 		return err
 	}
 	p.health.setDir(nil)
+	p.metrics.policyDirOK.Set(1)
 	return nil
 }
 

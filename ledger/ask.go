@@ -65,7 +65,7 @@ func (b *Book) Ask(ask Ask, terms Terms, size Sizer) (Answer, error) {
 		Generation: a.Generation, PolicyVersion: a.PolicyVersion, IssuedAt: now,
 	}
 	if amount := b.size(a, ask, terms, size); amount >= ask.Need {
-		g.State, g.Amount, g.TTL = Live, amount, terms.TTL
+		g.State, g.Amount = Live, amount
 		g.ExpiresAt = now.Add(terms.TTL)
 		if end := ask.Account.Window.End; !end.IsZero() && g.ExpiresAt.After(end) {
 			g.ExpiresAt = end
@@ -76,17 +76,7 @@ func (b *Book) Ask(ask Ask, terms Terms, size Sizer) (Answer, error) {
 		g.Reason = b.whyNot(a, ask.Need)
 		a.Waiting = true
 	}
-	if err := b.replace(a, g); err != nil {
-		return Answer{}, err
-	}
-	if g.Amount > 0 {
-		if err := b.makeRoom(a); err != nil {
-			return Answer{}, err
-		}
-		a.commit()
-	}
-	b.touched(a, before)
-	return Answer{Grant: *b.grants[g.ID], Account: *a}, nil
+	return b.enter(a, before, g)
 }
 
 // repeat answers a request whose id is known with the record as it stands (3.10).

@@ -207,6 +207,31 @@ func (b *Book) replace(a *Account, after Grant) error {
 	return nil
 }
 
+// change replaces a grant whose account follows: nothing else of the account changed.
+func (b *Book) change(a *Account, after Grant) error {
+	before := *a
+	if err := b.replace(a, after); err != nil {
+		return err
+	}
+	b.touched(a, before)
+	return nil
+}
+
+// enter puts a decision in the book. What it took beyond the headroom moves from H to U.
+func (b *Book) enter(a *Account, before Account, g Grant) (Answer, error) {
+	if err := b.replace(a, g); err != nil {
+		return Answer{}, err
+	}
+	if g.Amount > 0 {
+		if err := b.makeRoom(a); err != nil {
+			return Answer{}, err
+		}
+		a.commit()
+	}
+	b.touched(a, before)
+	return Answer{Grant: *b.grants[g.ID], Account: *a}, nil
+}
+
 // touched closes a change of an account: it ratchets the clock, bumps the generation when
 // headroom or exposure grew, and records overshoot the moment it shows.
 func (b *Book) touched(a *Account, before Account) {
@@ -265,7 +290,7 @@ type Changes struct {
 	Accounts     []Account
 	NewGrants    []Grant
 	Grants       []Grant // changed ones
-	Folded       []ID    // settled grants to delete, their tallies now in FoldedTallies
+	Folded       []ID    // settled grants to delete, their tallies now in FoldedTally
 	FoldedTally  map[AccountID]Tally
 	Participants []Participant
 	Incarnations []Incarnation
@@ -287,27 +312,30 @@ func (b *Book) Changes() Changes {
 			c.Grants = append(c.Grants, *b.grants[id])
 		}
 	}
-	byID := func(x, y Grant) int { return slices.Compare(x.ID[:], y.ID[:]) }
+	byID := func(x, y Grant) int { return CompareIDs(x.ID, y.ID) }
 	slices.SortFunc(c.NewGrants, byID)
 	slices.SortFunc(c.Grants, byID)
 	for id := range b.folded {
 		c.Folded = append(c.Folded, id)
 	}
-	slices.SortFunc(c.Folded, func(x, y ID) int { return slices.Compare(x[:], y[:]) })
+	slices.SortFunc(c.Folded, CompareIDs)
 	c.FoldedTally = b.foldedTallies
 	for id := range b.dirtyParticipants {
 		c.Participants = append(c.Participants, *b.participants[id])
 	}
 	slices.SortFunc(c.Participants, func(x, y Participant) int {
-		return cmp.Or(compareKeys(x.Key, y.Key), slices.Compare(x.Agent[:], y.Agent[:]))
+		return cmp.Or(compareKeys(x.Key, y.Key), CompareIDs(x.Agent, y.Agent))
 	})
 	for id := range b.dirtyIncarnations {
 		c.Incarnations = append(c.Incarnations, *b.incarnations[id])
 	}
-	slices.SortFunc(c.Incarnations, func(x, y Incarnation) int { return slices.Compare(x.ID[:], y.ID[:]) })
+	slices.SortFunc(c.Incarnations, func(x, y Incarnation) int { return CompareIDs(x.ID, y.ID) })
 	c.Events = b.events
 	return c
 }
+
+// CompareIDs orders ids as the stores do, byte by byte: those of UUIDv7 by their time.
+func CompareIDs(x, y ID) int { return slices.Compare(x[:], y[:]) }
 
 func compareKeys(x, y quota.Key) int {
 	return cmp.Or(cmp.Compare(x.Tenant, y.Tenant), cmp.Compare(x.Dimension, y.Dimension))

@@ -93,12 +93,7 @@ func (b *Book) Cancel(id ID, account AccountID, agent ID) error {
 		if err != nil {
 			return err
 		}
-		before := *a
-		if err := b.replace(a, record); err != nil {
-			return err
-		}
-		b.touched(a, before)
-		return nil
+		return b.change(a, record)
 	}
 	if g.Agent != agent {
 		return refuse(CodeForeign, id, "agent", "the agent that asked")
@@ -113,14 +108,10 @@ func (b *Book) Cancel(id ID, account AccountID, agent ID) error {
 	if !ok {
 		return ErrNotLocked
 	}
-	before, after := *a, *g
+	after := *g
 	after.State = Final
 	after.normalise()
-	if err := b.replace(a, after); err != nil {
-		return err
-	}
-	b.touched(a, before)
-	return nil
+	return b.change(a, after)
 }
 
 // opened is a locked account in which something was decided before.

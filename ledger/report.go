@@ -54,11 +54,9 @@ func (b *Book) Report(r Report) (Grant, error) {
 	if known && after == was {
 		return was, nil
 	}
-	before := *a
-	if err := b.replace(a, after); err != nil {
+	if err := b.change(a, after); err != nil {
 		return Grant{}, err
 	}
-	b.touched(a, before)
 	return *b.grants[r.ID], nil
 }
 

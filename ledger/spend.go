@@ -48,17 +48,7 @@ func (b *Book) Spend(s Spend, terms Terms) (Answer, error) {
 		g.Reason = b.whyNot(a, s.Cost)
 		a.Waiting = true
 	}
-	if err := b.replace(a, g); err != nil {
-		return Answer{}, err
-	}
-	if g.Amount > 0 {
-		if err := b.makeRoom(a); err != nil {
-			return Answer{}, err
-		}
-		a.commit()
-	}
-	b.touched(a, before)
-	return Answer{Grant: *b.grants[g.ID], Account: *a}, nil
+	return b.enter(a, before, g)
 }
 
 // refund takes a spend back, once, however often it is asked for.
@@ -70,12 +60,8 @@ func (b *Book) refund(g *Grant) error {
 	if !ok {
 		return ErrNotLocked
 	}
-	before, after := *a, *g
+	after := *g
 	after.Refunded = after.Taken
 	after.normalise()
-	if err := b.replace(a, after); err != nil {
-		return err
-	}
-	b.touched(a, before)
-	return nil
+	return b.change(a, after)
 }

@@ -2,7 +2,7 @@
 // applies them.
 //
 // Up holds a session lock, so replicas that start together apply each step once. A session
-// lock belongs to one connection to the server: give Up, Status and Version a direct
+// lock belongs to one connection to the server: give Up and Status a direct
 // connection, not one through pgbouncer in transaction mode. Check reads one row and works
 // through anything.
 //

@@ -74,18 +74,6 @@ func Status(ctx context.Context, dsn string) ([]Step, error) {
 	return steps, err
 }
 
-// Version is the version of the schema in the database, 0 if there is none.
-func Version(ctx context.Context, dsn string) (int64, error) {
-	var version int64
-	err := withProvider(dsn, func(p *goose.Provider) (err error) {
-		if version, err = p.GetDBVersion(ctx); err != nil {
-			return fmt.Errorf("read the schema version: %w", err)
-		}
-		return nil
-	})
-	return version, err
-}
-
 // withProvider runs use with goose on a connection of its own.
 func withProvider(dsn string, use func(*goose.Provider) error) (err error) {
 	config, err := pgx.ParseConfig(dsn)

@@ -11,7 +11,6 @@ import (
 // Dimension is what policy says of a dimension, as an agent needs it.
 type Dimension struct {
 	Name     string
-	Unit     string
 	Class    quota.Class
 	Calendar quota.Calendar
 	TTL      time.Duration
@@ -54,7 +53,7 @@ func readCatalogue(c *pb.Catalogue) (map[string]*Dimension, error) {
 			return nil, fmt.Errorf("read dimension %q of policy %d: %w", d.GetName(), c.GetPolicyVersion(), err)
 		}
 		dim := &Dimension{
-			Name: d.GetName(), Unit: d.GetUnit(), Class: class, Calendar: calendar,
+			Name: d.GetName(), Class: class, Calendar: calendar,
 			TTL: micros(d.GetTtlUs()), Limit: d.GetLimit(), version: c.GetPolicyVersion(),
 			lowPPM: d.GetLowWatermarkPpm(), leaseMax: d.GetLeaseMax(),
 			open: d.GetOutage().GetMode() == "open", after: micros(d.GetOutage().GetAfterUs()),

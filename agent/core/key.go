@@ -15,7 +15,7 @@ type Key struct {
 
 	dim    atomic.Pointer[Dimension] // of the catalogue in force; what Take reads of it is defaults
 	leases atomic.Pointer[[]*Lease]  // soonest deadline first
-	denial atomic.Pointer[Denial]
+	denial atomic.Pointer[denial]
 	view   atomic.Pointer[view]
 	// lowSent is set by the taker that finds the newest lease low, and cleared when the core
 	// has dealt with it: however many takers pass the watermark, one of them tells.
@@ -103,6 +103,9 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 		if t.Limit > 0 && cost > t.Limit && d.reason != quota.UnknownTenant {
 			// No wait would help: it is above the whole limit.
 			t.Reason, t.Largest, t.RetryIn = quota.TooLarge, t.Limit, 0
+		}
+		if d.reason == quota.UnknownTenant {
+			t.Limit, t.Remaining = 0, 0 // the dimension's limit is not this tenant's
 		}
 		return t
 	}

@@ -23,7 +23,6 @@ type Lease struct {
 
 	// Owned by the core.
 	back     int64 // given back so far
-	unspent  int64 // left in the bucket when it was sealed
 	isSealed bool
 	cut      bool // its window's end is its own: no successor is to be had before that
 	renewed  bool // its successor was asked for because it nears its end
@@ -56,7 +55,6 @@ func (l *Lease) taken() int64 {
 func (l *Lease) seal() {
 	if left, first := l.bucket.seal(); first {
 		l.isSealed = true
-		l.unspent = left
 		l.back += left
 	}
 }
@@ -80,9 +78,9 @@ func (l *Lease) now() report {
 	return report{taken: l.taken(), returned: l.back, final: l.isSealed}
 }
 
-// Denial is a "no" that is remembered: costs of at least cost are denied until it lapses or
+// denial is a "no" that is remembered: costs of at least cost are denied until it lapses or
 // the account's generation grows.
-type Denial struct {
+type denial struct {
 	cost       int64
 	reason     quota.Reason
 	until      Instant
@@ -91,7 +89,7 @@ type Denial struct {
 	largest    int64 // with too_large
 }
 
-func (d *Denial) covers(now Instant, cost int64) bool {
+func (d *denial) covers(now Instant, cost int64) bool {
 	return d != nil && cost >= d.cost && now < d.until
 }
 

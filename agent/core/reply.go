@@ -42,7 +42,7 @@ func (c *Core) refused(now Instant, k *Key, f *pb.Fault) {
 	k.nextAsk = now + c.Jitter(100*time.Millisecond)
 	switch f.GetCode() {
 	case string(quota.UnknownTenant):
-		k.denial.Store(&Denial{cost: 1, reason: quota.UnknownTenant, until: now + c.Jitter(5*time.Second), generation: math.MaxInt64})
+		k.denial.Store(&denial{cost: 1, reason: quota.UnknownTenant, until: now + c.Jitter(5*time.Second), generation: math.MaxInt64})
 	case "unknown_dimension":
 		for _, w := range k.waiters {
 			c.finish(w, Outcome{Bad: &quota.FieldError{Field: "dimension", Allowed: "one that policy defines"}})
@@ -104,7 +104,7 @@ func (c *Core) toExactLane(now Instant, k *Key) {
 // deny remembers a denial and answers the callers that it covers.
 func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, from *pb.Decision) {
 	generation := from.GetGeneration()
-	d := &Denial{cost: cost, reason: reason, generation: generation}
+	d := &denial{cost: cost, reason: reason, generation: generation}
 	v := k.view.Load()
 	if v != nil && from.GetWindow().GetStartUs() < v.window.GetStartUs() {
 		return // of a window that is over

@@ -117,7 +117,7 @@ func (c *Core) spent(now Instant, s *spend, d *pb.Decision) {
 	case reason == quota.Exhausted || reason == quota.LeasedOut || reason == quota.TooLarge:
 		c.deny(now, k, s.cost, reason, d)
 		t.Denied, t.Reason = true, reason
-		if denial := k.denial.Load(); denial.covers(now, s.cost) {
+		if k.denial.Load().covers(now, s.cost) {
 			t = k.Take(now, s.cost)
 			if t.Allowed { // a lease came meanwhile: it is the caller's
 				c.finish(w, Outcome{Taken: t})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"sync"
 	"time"
 
@@ -124,8 +123,8 @@ func (s *decisions) decide(ctx context.Context, id string, key quota.Key, cost i
 }
 
 func validate(key quota.Key, cost int64) error {
-	if cost < 0 || cost > agent.MaxCost {
-		return &quota.FieldError{Field: "cost", Allowed: "a whole number from 0 to " + strconv.Itoa(agent.MaxCost)}
+	if err := agent.ValidateCost(cost); err != nil {
+		return err
 	}
 	return key.Validate()
 }

@@ -92,19 +92,11 @@ func withDetails(code codes.Code, message string, details ...protoadapt.MessageV
 func replyOf(d agent.Decision) *pb.TakeReply {
 	reply := &pb.TakeReply{
 		Allowed: d.Allowed, Reason: string(d.Reason), Limit: int64(d.Limit.Units), Remaining: max(0, int64(d.Remaining)),
-		RetryAfterMs: millis(d.RetryIn), PolicyVersion: d.PolicyVersion, Shadow: d.Shadow,
-		Largest: int64(d.Largest), ResetMs: millis(d.Reset),
+		RetryAfterMs: agent.RoundUp(d.RetryIn, time.Millisecond), PolicyVersion: d.PolicyVersion, Shadow: d.Shadow,
+		Largest: int64(d.Largest), ResetMs: agent.RoundUp(d.Reset, time.Millisecond),
 	}
 	if d.Limit.Unlimited {
 		reply.Limit = -1
 	}
 	return reply
-}
-
-// millis rounds up: who waits exactly as long as told must not come too early.
-func millis(d time.Duration) int64 {
-	if d <= 0 {
-		return 0
-	}
-	return int64((d-1)/time.Millisecond) + 1
 }

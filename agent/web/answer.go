@@ -28,8 +28,8 @@ type answer struct {
 func answerOf(d agent.Decision) answer {
 	a := answer{
 		Allowed: d.Allowed, Reason: d.Reason, Limit: int64(d.Limit.Units), Remaining: max(0, int64(d.Remaining)),
-		RetryAfterMs: roundUp(d.RetryIn, time.Millisecond), PolicyVersion: d.PolicyVersion, Shadow: d.Shadow,
-		ResetMs: roundUp(d.Reset, time.Millisecond),
+		RetryAfterMs: agent.RoundUp(d.RetryIn, time.Millisecond), PolicyVersion: d.PolicyVersion, Shadow: d.Shadow,
+		ResetMs: agent.RoundUp(d.Reset, time.Millisecond),
 	}
 	if d.Limit.Unlimited {
 		a.Limit, a.Remaining = "unlimited", "unlimited"
@@ -78,9 +78,9 @@ func (h *handler) noDecision(w http.ResponseWriter, err error) {
 		refuse(w, http.StatusInternalServerError, "", "no decision was made")
 		return
 	}
-	w.Header().Set("Retry-After", strconv.FormatInt(roundUp(retryIn, time.Second), 10))
+	w.Header().Set("Retry-After", strconv.FormatInt(agent.RoundUp(retryIn, time.Second), 10))
 	writeJSON(w, http.StatusServiceUnavailable, outage{
-		Reason: quota.Unavailable, RetryAfterMs: roundUp(retryIn, time.Millisecond),
+		Reason: quota.Unavailable, RetryAfterMs: agent.RoundUp(retryIn, time.Millisecond),
 	})
 }
 
@@ -114,12 +114,4 @@ func write(w http.ResponseWriter, status int, body any) {
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n')) // a caller who has left cannot be told
-}
-
-// roundUp counts d in whole units: who waits exactly as long as told must not come too early.
-func roundUp(d, unit time.Duration) int64 {
-	if d <= 0 {
-		return 0
-	}
-	return int64((d-1)/unit) + 1
 }

@@ -33,7 +33,7 @@ func (h *handler) describe(head http.Header, dimension string, d agent.Decision)
 	limit, remaining := max(0, int64(d.Limit.Units)), max(0, int64(d.Remaining))
 	name := `"` + dimension + `"`
 	policy := name + ";q=" + integer(limit)
-	if w := roundUp(d.Window, time.Second); w > 0 {
+	if w := agent.RoundUp(d.Window, time.Second); w > 0 {
 		policy += ";w=" + integer(w)
 	}
 	head.Set("RateLimit-Policy", policy)
@@ -58,7 +58,7 @@ func more(d agent.Decision) int64 {
 	if s := d.RetryAfter(); s > 0 && !d.Allowed {
 		return s
 	}
-	return roundUp(d.Reset, time.Second)
+	return agent.RoundUp(d.Reset, time.Second)
 }
 
 func integer(n int64) string { return strconv.FormatInt(min(n, maxInteger), 10) }

@@ -137,10 +137,10 @@ func readText(name string, value json.RawMessage) (string, error) {
 // readCost accepts digits alone: no sign, no fraction, no exponent.
 func readCost(text string) (int64, error) {
 	n, err := strconv.ParseUint(text, 10, 63)
-	if err != nil || n > agent.MaxCost {
-		return 0, &quota.FieldError{Field: "cost", Allowed: "a whole number from 0 to " + strconv.Itoa(agent.MaxCost)}
+	if err != nil {
+		return 0, agent.ValidateCost(-1) // no number is refused like one out of range
 	}
-	return int64(n), nil
+	return int64(n), agent.ValidateCost(int64(n))
 }
 
 // clip keeps a caller's own words in an answer short, and visible.

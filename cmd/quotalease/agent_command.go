@@ -67,16 +67,19 @@ func (sh *shell) runAgent(ctx context.Context, f agentFlags) error {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if f.maxKeys < 1 {
+		return misuse("--max-keys: %d; allowed: 1 or more", f.maxKeys)
+	}
 	uplink, err := rpc.NewUplink(f.controlPlanes)
 	if err != nil {
-		return err
+		return misuse("--control-plane: %w", err)
 	}
 	defer func() { _ = uplink.Close() }()
 	a, err := agent.New(agent.Config{
 		Name: f.name, Region: f.region, MaxKeys: f.maxKeys, StopTimeout: f.stopTimeout, Logger: sh.logger(), Metrics: registry,
 	}, uplink)
 	if err != nil {
-		return err
+		return misuse("%w", err)
 	}
 	handler, err := web.New(a, web.Config{
 		Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), TrustTenantHeader: true,

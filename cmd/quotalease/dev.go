@@ -91,7 +91,7 @@ func (sh *shell) runDev(ctx context.Context, f devFlags) (err error) {
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	sh.welcome(st, a)
+	sh.welcome(st, a, f.policyDir)
 	return stopped(ctx, sh.superviseDev(ctx, st, a))
 }
 
@@ -177,7 +177,7 @@ func (sh *shell) applyExamples(ctx context.Context, st *stage.Stage) error {
 	return nil
 }
 
-func (sh *shell) welcome(st *stage.Stage, a *stage.Agent) {
+func (sh *shell) welcome(st *stage.Stage, a *stage.Agent, policyDir string) {
 	where := "the one given"
 	verify := "quotalease ledger verify"
 	if sh.databaseURL == "" {
@@ -191,11 +191,14 @@ func (sh *shell) welcome(st *stage.Stage, a *stage.Agent) {
   Postgres       %s
 
 Try, in another terminal:
-  curl -i -d '{"tenant":"acme","dimension":"report_export","cost":1}' http://%s/v1/take
-  curl -i -d '{"tenant":"hobbyist","dimension":"report_export","cost":10}' http://%s/v1/take
-  quotalease --server %s usage
-  quotalease --server %s bound report_export
-  %s
-`, a.HTTP, a.GRPC, a.Pid(), st.Console(), st.ControlPlane(), st.ControlProc().Pid(), where,
-		a.HTTP, a.HTTP, st.ControlPlane(), st.ControlPlane(), verify)
+`, a.HTTP, a.GRPC, a.Pid(), st.Console(), st.ControlPlane(), st.ControlProc().Pid(), where)
+	if policyDir == "" {
+		for _, take := range []string{`"tenant":"acme","dimension":"report_export","cost":1`, `"tenant":"hobbyist","dimension":"report_export","cost":10`} {
+			fmt.Fprintf(sh.out, "  curl -i -d '{%s}' http://%s/v1/take\n", take, a.HTTP)
+		}
+	}
+	for _, command := range []string{"policy list", "usage", "bound"} {
+		fmt.Fprintf(sh.out, "  quotalease --server %s %s\n", st.ControlPlane(), command)
+	}
+	fmt.Fprintf(sh.out, "  %s\n", verify)
 }

@@ -144,9 +144,11 @@ func TestDevAnswersLikeTheReadmeSays(t *testing.T) {
 		t.Errorf("a huge cost: %d %v", status, answer)
 	}
 	c := console{env: map[string]string{serverEnv: d.server}}
-	r := c.run(t, "usage", "hobbyist", "-o", "json")
-	r.expect(t, exitDone)
-	wantText(t, "usage", r.out, `"settled": 10`)
+	until(t, "the agent's report", func() bool { // within a ttl
+		r := c.run(t, "usage", "hobbyist", "-o", "json")
+		r.expect(t, exitDone)
+		return strings.Contains(r.out, `"settled": 10`)
+	})
 	d.end(t)
 }
 

@@ -114,6 +114,7 @@ type replayRow struct {
 	Used        quota.Units `json:"used"`
 	Denied      int64       `json:"denied"`
 	Unavailable int64       `json:"unavailable"`
+	Refused     int64       `json:"refused"`
 }
 
 func (sh *shell) showReplay(counts map[quota.Key]demo.Count) error {
@@ -129,6 +130,7 @@ func (sh *shell) showReplay(counts map[quota.Key]demo.Count) error {
 		r.Used += n.Used
 		r.Denied += n.Denied
 		r.Unavailable += n.Unavailable
+		r.Refused += n.Refused
 	}
 	rows := []replayRow{}
 	for _, r := range byName {
@@ -136,10 +138,11 @@ func (sh *shell) showReplay(counts map[quota.Key]demo.Count) error {
 	}
 	slices.SortFunc(rows, func(a, b replayRow) int { return cmp.Compare(a.Dimension, b.Dimension) })
 	return sh.show(rows, func(w io.Writer) error {
-		t := newTable(text("DIMENSION"), number("TENANTS"), number("ALLOWED"), number("USED"), number("DENIED"), number("UNAVAILABLE"))
+		t := newTable(text("DIMENSION"), number("TENANTS"), number("ALLOWED"), number("USED"), number("DENIED"), number("UNAVAILABLE"), number("REFUSED"))
 		for _, r := range rows {
 			t.add(r.Dimension, controlplane.Grouped(int64(r.Tenants)), controlplane.Grouped(r.Allowed),
-				controlplane.Grouped(int64(r.Used)), controlplane.Grouped(r.Denied), controlplane.Grouped(r.Unavailable))
+				controlplane.Grouped(int64(r.Used)), controlplane.Grouped(r.Denied), controlplane.Grouped(r.Unavailable),
+				controlplane.Grouped(r.Refused))
 		}
 		return t.write(w)
 	})

@@ -138,10 +138,10 @@ func Rollback(ctx context.Context, log Log, to int64, who, why string) (version 
 // checkAuthor holds every change to a name and a reason.
 func checkAuthor(who, why string) error {
 	if validText(who, maxOwnerBytes) != "" {
-		return &quota.FieldError{Field: "who", Allowed: fmt.Sprintf("1 to %d bytes of text", maxOwnerBytes)}
+		return &quota.FieldError{Field: "who", Allowed: fmt.Sprintf("1 to %d bytes of text without control characters", maxOwnerBytes)}
 	}
 	if validText(why, maxNoteBytes) != "" {
-		return &quota.FieldError{Field: "why", Allowed: fmt.Sprintf("1 to %d bytes of text", maxNoteBytes)}
+		return &quota.FieldError{Field: "why", Allowed: fmt.Sprintf("1 to %d bytes of text without control characters", maxNoteBytes)}
 	}
 	return nil
 }

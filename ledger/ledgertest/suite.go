@@ -1,8 +1,8 @@
 package ledgertest
 
 import (
+	"cmp"
 	"context"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -31,52 +31,49 @@ type Subject struct {
 func Run(t *testing.T, open func(t *testing.T, retention time.Duration) Subject) {
 	t.Helper()
 	for _, c := range []struct {
-		name string
-		run  func(*room)
+		name      string
+		run       func(*room)
+		retention time.Duration // 0: longer than the case takes
 	}{
-		{"an account is made on first use", madeOnFirstUse},
-		{"what is written is read back", readBack},
-		{"every field comes back", everyFieldComesBack},
-		{"endless and unlimited", endlessAndUnlimited},
-		{"an error changes nothing", anErrorChangesNothing},
-		{"a caller that has gone changes nothing", aGoneCallerChangesNothing},
-		{"D1 lost reply", lostReply},
-		{"a denial is recorded and repeated", denialIsRepeated},
-		{"an id is known whatever its account", idIsKnownEverywhere},
-		{"D3 reports merge by maximum", reportsMerge},
-		{"A1 hostile reports", hostileReports},
-		{"a foreign grant is refused", foreignGrant},
-		{"cancel before ask", cancelBeforeAsk},
-		{"revoke and recall", revokeAndRecall},
-		{"a spend is one item, a refund one refund", spendAndRefund},
-		{"a stale policy decides nothing", stalePolicy},
-		{"another window than the present one", otherWindow},
-		{"what an agent holds is loaded", agentsLeases},
-		{"N is counted over windows", participants},
-		{"D2 tokens", tokens},
-		{"leases fall due, soonest first", dueOrder},
-		{"concurrent sweepers close each lease once", sweepers},
-		{"a transaction closes and moves a batch at most", batches},
-		{"fold keeps the sums", foldKeepsSums},
-		{"old, settled grants are foldable", foldableAccounts},
-		{"the walk to what is foldable goes page by page", foldablePages},
-		{"folded grants are gone from the walk", foldedIsGone},
-		{"prune", prune},
-		{"accounts are paged and selected", accountPages},
-		{"grants are paged and selected", grantPages},
-		{"events are paged", eventPages},
-		{"verify finds a difference", verifyFinds},
-		{"P1 two orders of locks", twoOrders},
-		{"P2 first grants at once", firstGrants},
-		{"P2 five, never four", fiveNeverFour},
+		{"an account is made on first use", madeOnFirstUse, 0},
+		{"what is written is read back", readBack, 0},
+		{"every field comes back", everyFieldComesBack, 0},
+		{"endless and unlimited", endlessAndUnlimited, 0},
+		{"an error changes nothing", anErrorChangesNothing, 0},
+		{"a caller that has gone changes nothing", aGoneCallerChangesNothing, 0},
+		{"D1 lost reply", lostReply, 0},
+		{"a denial is recorded and repeated", denialIsRepeated, 0},
+		{"an id is known whatever its account", idIsKnownEverywhere, 0},
+		{"D3 reports merge by maximum", reportsMerge, 0},
+		{"A1 hostile reports", hostileReports, 0},
+		{"a foreign grant is refused", foreignGrant, 0},
+		{"cancel before ask", cancelBeforeAsk, 0},
+		{"revoke and recall", revokeAndRecall, 0},
+		{"a spend is one item, a refund one refund", spendAndRefund, 0},
+		{"a stale policy decides nothing", stalePolicy, 0},
+		{"another window than the present one", otherWindow, 0},
+		{"what an agent holds is loaded", agentsLeases, 0},
+		{"N is counted over windows", participants, 0},
+		{"D2 tokens", tokens, 0},
+		{"leases fall due, soonest first", dueOrder, 0},
+		{"concurrent sweepers close each lease once", sweepers, 0},
+		{"a transaction closes and moves a batch at most", batches, 0},
+		{"fold keeps the sums", foldKeepsSums, shortRetention},
+		{"old, settled grants are foldable", foldableAccounts, 0},
+		{"the walk to what is foldable goes page by page", foldablePages, 0},
+		{"folded grants are gone from the walk", foldedIsGone, shortRetention},
+		{"prune", prune, 0},
+		{"accounts are paged and selected", accountPages, 0},
+		{"grants are paged and selected", grantPages, 0},
+		{"events are paged", eventPages, 0},
+		{"verify finds a difference", verifyFinds, 0},
+		{"P1 two orders of locks", twoOrders, 0},
+		{"P2 first grants at once", firstGrants, 0},
+		{"P2 five, never four", fiveNeverFour, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			retention := longRetention
-			if strings.HasPrefix(c.name, "fold") {
-				retention = shortRetention
-			}
-			s := open(t, retention)
+			s := open(t, cmp.Or(c.retention, longRetention))
 			s.SetPolicyVersion(1)
 			c.run(&room{T: t, Subject: s, account: endless("acme"), terms: ledger.Terms{
 				PolicyVersion: 1, Kind: quota.Period, Class: quota.Bounded, Limit: quota.LimitOf(1_000),

@@ -79,7 +79,7 @@ func foldablePages(r *room) {
 	for i := range made {
 		made[i] = r.id()
 	}
-	slices.SortFunc(made, func(x, y ledger.ID) int { return slices.Compare(x[:], y[:]) })
+	slices.SortFunc(made, ledger.CompareIDs)
 	for i, id := range made {
 		r.account = endless([]string{"a", "b", "live"}[i/4])
 		if i/4 == 2 {

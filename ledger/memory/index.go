@@ -38,21 +38,19 @@ func (ix *index) remove(r *record) {
 	}
 }
 
-func compareIDs(x, y ledger.ID) int { return slices.Compare(x[:], y[:]) }
-
 func soonestClosed(x, y *record) int {
-	return cmp.Or(x.grant.ClosesAt.Compare(y.grant.ClosesAt), compareIDs(x.grant.ID, y.grant.ID))
+	return cmp.Or(x.grant.ClosesAt.Compare(y.grant.ClosesAt), ledger.CompareIDs(x.grant.ID, y.grant.ID))
 }
 
 func oldestIssued(x, y *record) int {
-	return cmp.Or(x.grant.IssuedAt.Compare(y.grant.IssuedAt), compareIDs(x.grant.ID, y.grant.ID))
+	return cmp.Or(x.grant.IssuedAt.Compare(y.grant.IssuedAt), ledger.CompareIDs(x.grant.ID, y.grant.ID))
 }
 
 func longestUntouched(x, y *record) int {
-	return cmp.Or(x.grant.UpdatedAt.Compare(y.grant.UpdatedAt), compareIDs(x.grant.ID, y.grant.ID))
+	return cmp.Or(x.grant.UpdatedAt.Compare(y.grant.UpdatedAt), ledger.CompareIDs(x.grant.ID, y.grant.ID))
 }
 
-func byID(x, y *record) int { return compareIDs(x.grant.ID, y.grant.ID) }
+func byID(x, y *record) int { return ledger.CompareIDs(x.grant.ID, y.grant.ID) }
 
 // account is an account as stored, with its grants in the orders in which they are asked for.
 type account struct {

@@ -49,7 +49,7 @@ func (s *Store) Foldable(
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	from, met := slices.BinarySearchFunc(s.byID.list, after, func(r *record, id ledger.ID) int {
-		return compareIDs(r.grant.ID, id)
+		return ledger.CompareIDs(r.grant.ID, id)
 	})
 	if met {
 		from++
@@ -58,7 +58,7 @@ func (s *Store) Foldable(
 	var accounts []ledger.AccountID
 	var next ledger.ID
 	for i, r := range s.byID.list[from:] {
-		if compareIDs(r.grant.ID, young) >= 0 {
+		if ledger.CompareIDs(r.grant.ID, young) >= 0 {
 			break
 		}
 		if r.settled() && r.grant.UpdatedAt.Before(before) {

@@ -45,7 +45,7 @@ func (s *Store) load(scope ledger.Scope) ledger.Loaded {
 		}
 	}
 	slices.SortFunc(l.Grants, func(x, y ledger.Grant) int {
-		return cmp.Or(x.IssuedAt.Compare(y.IssuedAt), compareIDs(x.ID, y.ID))
+		return cmp.Or(x.IssuedAt.Compare(y.IssuedAt), ledger.CompareIDs(x.ID, y.ID))
 	})
 	known := map[ledger.ID]bool{}
 	for _, id := range scope.Agents {

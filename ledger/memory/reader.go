@@ -82,7 +82,7 @@ func (s *Store) Grants(ctx context.Context, q ledger.GrantQuery) ([]ledger.Grant
 			found = append(found, r.grant)
 		}
 	}
-	slices.SortFunc(found, func(x, y ledger.Grant) int { return compareIDs(y.ID, x.ID) })
+	slices.SortFunc(found, func(x, y ledger.Grant) int { return ledger.CompareIDs(y.ID, x.ID) })
 	return first(found, q.Limit), nil
 }
 
@@ -94,7 +94,7 @@ func matchesGrant(q ledger.GrantQuery, g *ledger.Grant) bool {
 	case q.Dimension != "" && q.Dimension != key.Dimension:
 	case !q.Agent.IsNil() && q.Agent != g.Agent:
 	case len(q.States) > 0 && !slices.Contains(q.States, g.State):
-	case !q.Before.IsNil() && compareIDs(g.ID, q.Before) >= 0:
+	case !q.Before.IsNil() && ledger.CompareIDs(g.ID, q.Before) >= 0:
 	default:
 		return true
 	}
@@ -114,7 +114,7 @@ func (s *Store) Incarnations(ctx context.Context, seenSince time.Time) ([]ledger
 			found = append(found, cloned(inc))
 		}
 	}
-	slices.SortFunc(found, func(x, y ledger.Incarnation) int { return compareIDs(x.ID, y.ID) })
+	slices.SortFunc(found, func(x, y ledger.Incarnation) int { return ledger.CompareIDs(x.ID, y.ID) })
 	return found, nil
 }
 

@@ -16,7 +16,7 @@
 //     (TestP1LockOrder, TestP2FirstGrants)
 //   - A lock that is not free, a store that hangs and a demoted primary are ErrUnavailable in
 //     bounded time, never a denial. (TestP3DeadLockHolder, TestO2SlowStore,
-//     TestO1DemotedPrimary)
+//     TestO1DemotedPrimary, TestO1StandbyBehindAPooler)
 //   - A client that hangs loses its locks. (TestP3HungReplica)
 //   - A transaction that conflicts runs again as a whole. (TestD5RetryAfter40001,
 //     TestSameIDUnderOtherLocks)

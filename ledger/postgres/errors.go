@@ -34,6 +34,7 @@ const (
 	codeDeadlock      = "40P01"
 	codeUnique        = "23505"
 	codeReadOnly      = "25006"
+	codeStandby       = "0A000" // of BEGIN ... READ WRITE while the server is in recovery
 	codeLockTimeout   = "55P03"
 	codeCancelled     = "57014"
 	codeIdleInTx      = "25P03"
@@ -133,13 +134,14 @@ func isOutage(err error) bool {
 		return isTimeout(err) || isBroken(err) || errors.Is(err, errAgain) || errors.Is(err, errUnsettled)
 	}
 	switch refused.Code {
-	case codeReadOnly, codeLockTimeout, codeCancelled, codeIdleInTx:
+	case codeReadOnly, codeStandby, codeLockTimeout, codeCancelled, codeIdleInTx:
 		return true
 	}
 	if isConflict(refused) || isFatal(refused) {
 		return true
 	}
-	switch refused.Code[:2] {
+	// A pooler's refusal may have no code at all.
+	switch refused.Code[:min(2, len(refused.Code))] {
 	case "08", "53", "57", "58": // connection, resources, intervention, system
 		return true
 	default:

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/quotalease/quotalease/ledger"
 )
 
@@ -44,7 +42,7 @@ func (s *Store) Foldable(
 	ctx context.Context, before time.Time, after ledger.ID, limit int,
 ) ([]ledger.AccountID, ledger.ID, error) {
 	const what = "list accounts with old grants"
-	walked, err := read(ctx, s, what, collectSteps, walkGrantsSQL,
+	walked, err := read(ctx, s, what, stepFields, walkGrantsSQL,
 		uuidOf(after), uuidOf(ledger.LowestID(before)), limitOrDefault(limit), timeOf(before))
 	if err != nil {
 		return nil, ledger.ID{}, err
@@ -66,21 +64,13 @@ func (s *Store) Foldable(
 	if len(rows) == 0 {
 		return nil, next, nil
 	}
-	accounts, err := read(ctx, s, what, collectAccountIDs, nameAccountsSQL, rows)
+	accounts, err := read(ctx, s, what, accountIDFields, nameAccountsSQL, rows)
 	if err != nil {
 		return nil, ledger.ID{}, err
 	}
 	return accounts, next, nil
 }
 
-func collectSteps(rows pgx.Rows) ([]step, error) {
-	var (
-		all []step
-		w   step
-	)
-	_, err := pgx.ForEachRow(rows, []any{(*identity)(&w.grant), &w.account, &w.foldable}, func() error {
-		all = append(all, w)
-		return nil
-	})
-	return all, err
+func stepFields(w *step) []any {
+	return []any{(*identity)(&w.grant), &w.account, &w.foldable}
 }

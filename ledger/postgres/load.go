@@ -87,14 +87,17 @@ func (tx *transaction) load(ctx context.Context) error {
 	batch := &pgx.Batch{}
 	if len(t.grants) > 0 || len(t.accounts) > 0 {
 		batch.Queue(loadGrantsSQL, tx.grantArgs()...).Query(func(rows pgx.Rows) (err error) {
-			tx.loaded.Grants, err = collectGrants(rows)
+			tx.loaded.Grants, err = collect(rows, grantFields)
 			return err
 		})
 	}
 	if len(t.accounts) > 0 {
 		tenants, dimensions := keyColumns(t.keys)
 		batch.Queue(loadParticipantsSQL, tenants, dimensions, timeOf(tx.participantsSince())).
-			Query(tx.scanParticipants)
+			Query(func(rows pgx.Rows) (err error) {
+				tx.loaded.Participants, err = collect(rows, participantFields)
+				return err
+			})
 	}
 	return tx.conn.SendBatch(ctx, batch).Close()
 }
@@ -131,24 +134,6 @@ func (tx *transaction) participantsSince() time.Time {
 	return tx.loaded.Now.Add(-within)
 }
 
-func (tx *transaction) scanParticipants(rows pgx.Rows) error {
-	var p ledger.Participant
-	fields := []any{&p.Key.Tenant, &p.Key.Dimension, (*identity)(&p.Agent), (*instant)(&p.LastSeen)}
-	_, err := pgx.ForEachRow(rows, fields, func() error {
-		tx.loaded.Participants = append(tx.loaded.Participants, p)
-		return nil
-	})
-	return err
-}
-
-func collectGrants(rows pgx.Rows) ([]ledger.Grant, error) {
-	var (
-		all []ledger.Grant
-		g   ledger.Grant
-	)
-	_, err := pgx.ForEachRow(rows, grantFields(&g), func() error {
-		all = append(all, g)
-		return nil
-	})
-	return all, err
+func participantFields(p *ledger.Participant) []any {
+	return []any{&p.Key.Tenant, &p.Key.Dimension, (*identity)(&p.Agent), (*instant)(&p.LastSeen)}
 }

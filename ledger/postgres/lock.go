@@ -159,30 +159,34 @@ func (tx *transaction) scanAccounts(rows pgx.Rows) error {
 	return err
 }
 
-func (tx *transaction) scanIncarnations(rows pgx.Rows) (err error) {
-	tx.loaded.Incarnations, err = collectIncarnations(rows)
+func (tx *transaction) scanIncarnations(rows pgx.Rows) error {
+	all, err := collect(rows, incarnationFields)
+	tx.loaded.Incarnations = incarnationsOf(all)
 	return err
 }
 
-func collectIncarnations(rows pgx.Rows) ([]ledger.Incarnation, error) {
-	var (
-		all    []ledger.Incarnation
-		i      ledger.Incarnation
-		tokens []pgtype.UUID
-	)
-	fields := []any{
+// incarnationRow is an incarnation as stored, its tokens in an array.
+type incarnationRow struct {
+	ledger.Incarnation
+	tokens []pgtype.UUID
+}
+
+func incarnationFields(i *incarnationRow) []any {
+	return []any{
 		(*identity)(&i.ID), &i.Name, &i.Region, (*instant)(&i.StartedAt), (*instant)(&i.LastSeen),
-		&i.PolicyVersion, (*identity)(&i.Echoed), &tokens,
+		&i.PolicyVersion, (*identity)(&i.Echoed), &i.tokens,
 	}
-	_, err := pgx.ForEachRow(rows, fields, func() error {
-		i.Issued = nil
-		for _, token := range tokens {
-			i.Issued = append(i.Issued, token.Bytes)
+}
+
+func incarnationsOf(rows []incarnationRow) []ledger.Incarnation {
+	var all []ledger.Incarnation
+	for _, row := range rows {
+		for _, token := range row.tokens {
+			row.Issued = append(row.Issued, token.Bytes)
 		}
-		all = append(all, i)
-		return nil
-	})
-	return all, err
+		all = append(all, row.Incarnation)
+	}
+	return all
 }
 
 func keyColumns(keys []quota.Key) (tenants, dimensions []string) {

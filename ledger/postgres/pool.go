@@ -23,7 +23,7 @@ const (
 // them depends on the state of a session, so that a pooler in transaction mode may stand
 // between: limits are set by SET LOCAL, and all of default_query_exec_mode's extended modes
 // work. Of several hosts the one that accepts writes is taken, unless the string says
-// otherwise with target_session_attrs.
+// otherwise with target_session_attrs (any, its default, says nothing).
 func Config(dsn string, maxConns int) (*pgxpool.Config, error) {
 	if maxConns < 1 {
 		return nil, fmt.Errorf("open the ledger's pool: connections: 1 or more, not %d", maxConns)

@@ -21,9 +21,10 @@ func limitOrDefault(n int) int32 {
 	return int32(min(n, 1<<30))
 }
 
-// read runs one query within the time that a read may take.
+// read runs one query within the time that a read may take. fields are where the columns of a
+// row go.
 func read[T any](
-	ctx context.Context, s *Store, what string, collect func(pgx.Rows) ([]T, error), sql string, args ...any,
+	ctx context.Context, s *Store, what string, fields func(*T) []any, sql string, args ...any,
 ) ([]T, error) {
 	within, cancel := context.WithTimeout(ctx, s.opt.Timeout)
 	defer cancel()
@@ -31,11 +32,24 @@ func read[T any](
 	if err != nil {
 		return nil, outage(ctx, what, err)
 	}
-	all, err := collect(rows)
+	all, err := collect(rows, fields)
 	if err != nil {
 		return nil, outage(ctx, what, err)
 	}
 	return all, nil
+}
+
+// collect reads every row.
+func collect[T any](rows pgx.Rows, fields func(*T) []any) ([]T, error) {
+	var (
+		all []T
+		one T
+	)
+	_, err := pgx.ForEachRow(rows, fields(&one), func() error {
+		all = append(all, one)
+		return nil
+	})
+	return all, err
 }
 
 // dueSQL goes by each account's soonest lease. The inner limit bounds the work while many
@@ -58,19 +72,7 @@ const maxDue = 1 << 20
 
 // Due implements ledger.Store.
 func (s *Store) Due(ctx context.Context, limit int) ([]ledger.AccountID, error) {
-	return read(ctx, s, "list due accounts", collectAccountIDs, dueSQL, int32(min(max(limit, 0), maxDue)))
-}
-
-func collectAccountIDs(rows pgx.Rows) ([]ledger.AccountID, error) {
-	var (
-		all []ledger.AccountID
-		id  ledger.AccountID
-	)
-	_, err := pgx.ForEachRow(rows, accountIDFields(&id), func() error {
-		all = append(all, id)
-		return nil
-	})
-	return all, err
+	return read(ctx, s, "list due accounts", accountIDFields, dueSQL, int32(min(max(limit, 0), maxDue)))
 }
 
 // listAccountsSQL: a NULL argument selects all.
@@ -95,23 +97,11 @@ LIMIT $10::integer`
 func (s *Store) Accounts(ctx context.Context, q ledger.AccountQuery) ([]ledger.Account, error) {
 	after := q.After
 	first := after == ledger.AccountID{}
-	return read(ctx, s, "list accounts", collectAccounts, listAccountsSQL,
+	return read(ctx, s, "list accounts", accountFields, listAccountsSQL,
 		textOrNull(q.Tenant), textOrNull(q.Dimension), timeOrNull(q.At),
 		pgtype.Int8{Int64: q.PolicyBefore, Valid: q.PolicyBefore != 0}, timeOrNull(q.WindowEndedBy),
 		pgtype.Text{String: after.Key.Tenant, Valid: !first}, after.Key.Dimension,
 		startOf(after.Window), endOf(after.Window), limitOrDefault(q.Limit))
-}
-
-func collectAccounts(rows pgx.Rows) ([]ledger.Account, error) {
-	var (
-		all []ledger.Account
-		a   ledger.Account
-	)
-	_, err := pgx.ForEachRow(rows, accountFields(&a), func() error {
-		all = append(all, a)
-		return nil
-	})
-	return all, err
 }
 
 func textOrNull(s string) pgtype.Text { return pgtype.Text{String: s, Valid: s != ""} }
@@ -143,7 +133,7 @@ func (s *Store) Grants(ctx context.Context, q ledger.GrantQuery) ([]ledger.Grant
 		tenant, dimension = q.Key.Tenant, q.Key.Dimension
 	}
 	states := column(q.States, func(s *ledger.State) int16 { return int16(*s) })
-	return read(ctx, s, "list grants", collectGrants, listGrantsSQL,
+	return read(ctx, s, "list grants", grantFields, listGrantsSQL,
 		uuidOrNull(q.ID), textOrNull(tenant), textOrNull(dimension), uuidOrNull(q.Agent),
 		states, uuidOrNull(q.Before), limitOrDefault(q.Limit))
 }
@@ -156,8 +146,9 @@ ORDER BY id`
 
 // Incarnations implements ledger.Reader.
 func (s *Store) Incarnations(ctx context.Context, seenSince time.Time) ([]ledger.Incarnation, error) {
-	return read(ctx, s, "list incarnations", collectIncarnations, listIncarnationsSQL,
+	rows, err := read(ctx, s, "list incarnations", incarnationFields, listIncarnationsSQL,
 		startOf(quota.Window{Start: seenSince}))
+	return incarnationsOf(rows), err
 }
 
 const listEventsSQL = `-- name: list_events
@@ -169,20 +160,11 @@ LIMIT $2::integer`
 
 // Events implements ledger.Reader.
 func (s *Store) Events(ctx context.Context, after int64, limit int) ([]ledger.Event, error) {
-	return read(ctx, s, "list events", collectEvents, listEventsSQL, after, limitOrDefault(limit))
+	return read(ctx, s, "list events", eventFields, listEventsSQL, after, limitOrDefault(limit))
 }
 
-func collectEvents(rows pgx.Rows) ([]ledger.Event, error) {
-	var (
-		all []ledger.Event
-		e   ledger.Event
-	)
-	fields := append(accountIDFields(&e.Account),
+func eventFields(e *ledger.Event) []any {
+	return append(accountIDFields(&e.Account),
 		&e.ID, (*instant)(&e.At), (*string)(&e.Kind), (*identity)(&e.Grant), (*identity)(&e.Agent),
 		(*int64)(&e.Units), &e.Generation, &e.Note)
-	_, err := pgx.ForEachRow(rows, fields, func() error {
-		all = append(all, e)
-		return nil
-	})
-	return all, err
 }

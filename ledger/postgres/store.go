@@ -125,7 +125,7 @@ func pause(ctx context.Context, n int) bool {
 
 func isReadOnly(err error) bool {
 	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Code == codeReadOnly
+	return errors.As(err, &refused) && (refused.Code == codeReadOnly || refused.Code == codeStandby)
 }
 
 // target is a scope without repeats, in the order of its locks.
@@ -152,10 +152,8 @@ func newTarget(s ledger.Scope) *target {
 }
 
 func uniqueIDs(ids []ledger.ID) []ledger.ID {
-	return slices.Compact(slices.SortedFunc(slices.Values(ids), compareIDs))
+	return slices.Compact(slices.SortedFunc(slices.Values(ids), ledger.CompareIDs))
 }
-
-func compareIDs(x, y ledger.ID) int { return slices.Compare(x[:], y[:]) }
 
 // attempt runs the transaction once, in three round trips: lock, load, write and commit.
 func (s *Store) attempt(ctx context.Context, t *target, fn func(*ledger.Book) error) error {

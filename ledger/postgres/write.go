@@ -116,7 +116,7 @@ func (tx *transaction) explain(err error, refused *pgconn.PgError) error {
 	}
 	for i := range tx.changes.NewGrants {
 		id := tx.changes.NewGrants[i].ID
-		if _, named := slices.BinarySearchFunc(tx.target.grants, id, compareIDs); !named {
+		if _, named := slices.BinarySearchFunc(tx.target.grants, id, ledger.CompareIDs); !named {
 			return fmt.Errorf("insert grant %s: the id exists and was not in the scope (%s)", id, refused.Message)
 		}
 	}

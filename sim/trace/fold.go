@@ -42,8 +42,8 @@ func DimensionName(s string) string {
 func isAlnum(r rune) bool { return (r >= 'a' && r <= 'z') || (r >= '0' && r <= '9') }
 
 // Fold keeps apart the dimensions with the most events, as many as keep says, and renames
-// the rest to OtherDimension. Of equally frequent ones the first by name stays. The events given are
-// not changed.
+// the rest to OtherDimension. Of equally frequent ones the first by name stays. The events
+// given are not changed.
 func Fold(events []Event, keep int) []Event {
 	keep = max(keep, 0)
 	count := make(map[string]int)

@@ -27,6 +27,7 @@ type Count struct {
 	Allowed     int64
 	Denied      int64
 	Unavailable int64
+	Refused     int64 // takes that the agent could not make sense of
 }
 
 // Callers send takes to agents, a few at a time per region, and count the answers.
@@ -44,6 +45,10 @@ type region struct {
 	conn *grpc.ClientConn
 	work chan trace.Event
 	gone atomic.Bool // the agent was killed: callers go to the other regions
+
+	// Units of takes that the agent answered with an outage. A spend whose outcome it did not
+	// know it takes back; a killed agent no longer does. Guarded by the callers' mu.
+	outage map[quota.Key]quota.Units
 }
 
 const (
@@ -59,7 +64,7 @@ func NewCallers(regions []string, addresses []string) (*Callers, error) {
 		if err != nil {
 			return nil, fmt.Errorf("connect to the agent in %s: %w", name, err)
 		}
-		c.regions = append(c.regions, &region{name: name, conn: conn, work: make(chan trace.Event)})
+		c.regions = append(c.regions, &region{name: name, conn: conn, work: make(chan trace.Event), outage: map[quota.Key]quota.Units{}})
 	}
 	return c, nil
 }
@@ -71,7 +76,7 @@ func (c *Callers) Start(ctx context.Context) {
 		for range callersPerRegion {
 			c.wg.Go(func() {
 				for e := range r.work {
-					c.take(ctx, client, e)
+					c.take(ctx, r, client, e)
 				}
 			})
 		}
@@ -94,7 +99,7 @@ func (c *Callers) Send(ctx context.Context, e trace.Event) error {
 	}
 }
 
-// Gone tells that a region's agent was killed.
+// Gone tells that a region's agent is about to be killed.
 func (c *Callers) Gone(i int) { c.regions[i].gone.Store(true) }
 
 // Finish waits for the answers on their way.
@@ -108,7 +113,7 @@ func (c *Callers) Finish() {
 	}
 }
 
-func (c *Callers) take(ctx context.Context, client pb.DecisionServiceClient, e trace.Event) {
+func (c *Callers) take(ctx context.Context, r *region, client pb.DecisionServiceClient, e trace.Event) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	cost := int64(e.Cost)
@@ -134,8 +139,10 @@ func (c *Callers) take(ctx context.Context, client pb.DecisionServiceClient, e t
 		n.Denied++
 	case saidUnavailable(err):
 		n.Unavailable++
+		r.outage[key] += e.Cost
 	case status.Code(err) == codes.InvalidArgument || status.Code(err) == codes.Unimplemented:
-		c.fault(err)
+		n.Refused++
+		c.fault(fmt.Errorf("%s: %s", key, status.Convert(err).Message()))
 	default: // the agent died on it, or time ran out: nobody knows
 		n.Unavailable++
 		n.Unknown += e.Cost
@@ -169,7 +176,13 @@ func (c *Callers) Counts() map[quota.Key]Count {
 	defer c.mu.Unlock()
 	counts := make(map[quota.Key]Count, len(c.counts))
 	for k, n := range c.counts {
-		counts[k] = *n
+		count := *n
+		for _, r := range c.regions {
+			if r.gone.Load() {
+				count.Unknown += r.outage[k]
+			}
+		}
+		counts[k] = count
 	}
 	return counts
 }
@@ -181,5 +194,5 @@ func (c *Callers) Err() error {
 	if len(c.faults) == 0 {
 		return nil
 	}
-	return errors.New("an agent refused a request: " + c.faults[0])
+	return errors.New("an agent refused a take of " + c.faults[0])
 }

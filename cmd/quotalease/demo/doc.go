@@ -1,10 +1,12 @@
 // Package demo plays a trace through three regional agents while things go wrong, and holds
 // what the callers counted against the ledger, the limits and the bounds.
 //
+// Promises, and the tests that guard them:
+//
 //   - What does not add up is named and fails the demo: a bound that was passed, use that the
 //     ledger does not account for, use that nobody made. (TestCompareNamesWhatDoesNotAddUp)
 //   - Units that a killed agent left unconfirmed, and answers that never came, are no
 //     contradiction. (TestCompareAllowsWhatTheClassesAllow)
-//   - The derived policy of any trace is one that the control plane accepts, and so is the one
-//     with a limit cut. (TestDerivedAndCutPoliciesAreValid)
+//   - The control plane accepts the policy that is derived from a trace, and the one with a
+//     limit cut. (TestDerivedAndCutPoliciesAreValid)
 package demo

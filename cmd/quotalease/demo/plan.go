@@ -2,7 +2,6 @@ package demo
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/quotalease/quotalease/sim/trace"
@@ -47,8 +46,4 @@ func prepare(o Options) (plan, error) {
 		p.speed = max(span.Seconds()/o.Length.Seconds(), 1e-3)
 	}
 	return p, nil
-}
-
-func sortByTime(events []trace.Event) {
-	slices.SortStableFunc(events, func(a, b trace.Event) int { return a.At.Compare(b.At) })
 }

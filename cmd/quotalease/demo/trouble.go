@@ -66,7 +66,10 @@ func (s *show) killAgent(context.Context) error {
 
 // cutLimit lowers one limit to half of what was used of it.
 func (s *show) cutLimit(ctx context.Context) error {
-	victim, used := s.cutVictim(ctx)
+	victim, used, err := s.cutVictim(ctx)
+	if err != nil {
+		return err
+	}
 	if used < 2 {
 		s.say("no limit to cut: nothing has units left")
 		return nil
@@ -85,10 +88,10 @@ func (s *show) cutLimit(ctx context.Context) error {
 
 // cutVictim is the account whose limit is cut: of the dimension that the plan names, or of
 // those with units left, the one that was used most.
-func (s *show) cutVictim(ctx context.Context) (string, quota.Units) {
+func (s *show) cutVictim(ctx context.Context) (string, quota.Units, error) {
 	accounts, err := s.accounts(ctx)
 	if err != nil {
-		return "", 0
+		return "", 0, err
 	}
 	var best ledger.Account
 	for _, a := range accounts {
@@ -100,7 +103,7 @@ func (s *show) cutVictim(ctx context.Context) (string, quota.Units) {
 			best = a
 		}
 	}
-	return best.ID.Key.Dimension, best.Settled()
+	return best.ID.Key.Dimension, best.Settled(), nil
 }
 
 // apply makes a policy current, as an operator would.

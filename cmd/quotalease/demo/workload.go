@@ -3,6 +3,7 @@ package demo
 import (
 	_ "embed"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/quotalease/quotalease/ledger/quota"
@@ -53,6 +54,6 @@ func builtinTrace(seed uint64, start time.Time, length time.Duration) []trace.Ev
 			})
 		}
 	}
-	sortByTime(events)
+	slices.SortStableFunc(events, func(a, b trace.Event) int { return a.At.Compare(b.At) })
 	return events
 }

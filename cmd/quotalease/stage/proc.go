@@ -72,25 +72,29 @@ func (p *Proc) watch(stdout, stderr io.Reader, log func(string)) {
 		}
 	}
 	var readers sync.WaitGroup
-	readers.Go(func() {
-		lines := bufio.NewScanner(stderr)
-		for lines.Scan() {
-			say(lines.Text())
-		}
-	})
+	readers.Go(func() { eachLine(stderr, say) })
 	told := false
-	lines := bufio.NewScanner(stdout)
-	for lines.Scan() {
-		addresses, ok := strings.CutPrefix(lines.Text(), Listening)
+	eachLine(stdout, func(line string) {
+		addresses, ok := strings.CutPrefix(line, Listening)
 		if ok && !told {
 			told = true
 			p.ready <- pairs(addresses)
 		}
-		say(lines.Text())
-	}
+		say(line)
+	})
 	readers.Wait()
 	p.err = p.cmd.Wait()
 	close(p.ready)
+}
+
+// eachLine hands on lines to the end. What comes behind one that is too long is read all the
+// same, and dropped: a child must not wait for its reader.
+func eachLine(r io.Reader, do func(string)) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		do(lines.Text())
+	}
+	_, _ = io.Copy(io.Discard, r) // fails only when the child is gone
 }
 
 func pairs(s string) map[string]string {

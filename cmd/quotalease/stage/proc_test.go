@@ -20,9 +20,14 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(role) {
 	case "":
 		os.Exit(m.Run())
-	case "child": // as the program's commands do: stops when standard input ends
+	case "child": // as the program's commands do: stops, with success, when standard input ends
+		signal.Ignore(syscall.SIGTERM)
 		fmt.Println(Listening + "grpc=127.0.0.1:1 http=127.0.0.1:2")
 		_, _ = io.Copy(io.Discard, os.Stdin)
+	case "long": // a line that no reader keeps, then more than a pipe holds
+		fmt.Fprintln(os.Stderr, strings.Repeat("x", 1<<20))
+		fmt.Fprintln(os.Stderr, strings.Repeat("y\n", 1<<19))
+		fmt.Println(Listening + "grpc=127.0.0.1:1")
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println(Listening)
@@ -100,6 +105,13 @@ func TestAChildThatFailsSaysWhy(t *testing.T) {
 	}
 }
 
+func TestALongLineDoesNotStallTheChild(t *testing.T) {
+	t.Parallel()
+	if _, err := spawn(t, "long").Ready(patient(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestStopIsGracefulThenForceful(t *testing.T) {
 	t.Parallel()
 	child := spawn(t, "child")
@@ -107,6 +119,9 @@ func TestStopIsGracefulThenForceful(t *testing.T) {
 		t.Fatalf("%v, %v", addresses, err)
 	}
 	child.Stop(time.Minute)
+	if child.err != nil {
+		t.Errorf("the child that stops by itself ended with %v", child.err)
+	}
 	stubborn := spawn(t, "stubborn")
 	if _, err := stubborn.Ready(patient(t)); err != nil {
 		t.Fatal(err)

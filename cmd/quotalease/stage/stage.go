@@ -1,8 +1,8 @@
 package stage
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -43,9 +43,12 @@ const (
 	stopPatience  = 8 * time.Second
 )
 
+// freePort lets the system choose.
+const freePort = "127.0.0.1:0"
+
 // Start makes the database ready. What it returns is to be closed, also after an error.
 func Start(ctx context.Context, cfg Config) (*Stage, error) {
-	s := &Stage{cfg: cfg, dsn: cfg.DatabaseURL, controlGRPC: "127.0.0.1:0", controlHTTP: "127.0.0.1:0"}
+	s := &Stage{cfg: cfg, dsn: cfg.DatabaseURL, controlGRPC: freePort, controlHTTP: freePort}
 	binary, err := os.Executable()
 	if err != nil {
 		return s, fmt.Errorf("find this program: %w", err)
@@ -121,14 +124,8 @@ type Agent struct {
 
 // StartAgent starts an agent in a region. Empty addresses mean free ports.
 func (s *Stage) StartAgent(ctx context.Context, region, grpcAddr, httpAddr string) (*Agent, error) {
-	free := func(addr string) string {
-		if addr == "" {
-			return "127.0.0.1:0"
-		}
-		return addr
-	}
 	p, err := Spawn(s.binary, "agent "+region, nil, s.childLog(), "agent", "--region", region, "--name", "agent-"+region,
-		"--control-plane", s.controlGRPC, "--grpc", free(grpcAddr), "--http", free(httpAddr))
+		"--control-plane", s.controlGRPC, "--grpc", cmp.Or(grpcAddr, freePort), "--http", cmp.Or(httpAddr, freePort))
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +179,7 @@ func (s *Stage) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopPatience)
 	defer cancel()
 	if err := s.server.Stop(ctx); err != nil {
-		return errors.Join(errors.New("stop the private Postgres"), err)
+		return fmt.Errorf("stop the private Postgres: %w", err)
 	}
 	return nil
 }
@@ -206,5 +203,5 @@ func (s *Stage) DatabaseDone() <-chan struct{} {
 	return s.server.Done()
 }
 
-// DatabaseErr says why it ended.
+// DatabaseErr says why the private server ended, once DatabaseDone is closed.
 func (s *Stage) DatabaseErr() error { return s.server.Err() }

@@ -17,11 +17,7 @@ import (
 
 // locate finds the binaries, or fetches them if that is allowed.
 func locate(ctx context.Context, cfg Config) (string, error) {
-	explicit := cfg.BinDir
-	if explicit == "" {
-		explicit = os.Getenv(BinEnv)
-	}
-	dir, err := find(explicit, os.Getenv("PATH"), packageGlobs)
+	dir, err := find(os.Getenv(BinEnv), os.Getenv("PATH"), packageGlobs)
 	if errors.Is(err, ErrNoBinaries{}) && cfg.Download && os.Geteuid() != 0 {
 		cache, err := os.UserCacheDir()
 		if err != nil {
