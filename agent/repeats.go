@@ -58,7 +58,9 @@ func (a *Agent) TakeOnce(ctx context.Context, id, tenant, dimension string, cost
 		select {
 		case <-r.done:
 			if r.allowed {
-				return r.decision, nil
+				d := r.decision // as it was, but for the time that has passed
+				d.Reset = max(0, d.Reset-max(0, a.now()-r.at))
+				return d, nil
 			}
 		case <-ctx.Done():
 			return Decision{}, ctx.Err()

@@ -25,7 +25,13 @@ func TestARepeatedTakeIsChargedOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		_, err := a.TakeOnce(t.Context(), "order-1", "acme", "report_export", 8)
+		first, _ := a.TakeOnce(t.Context(), "order-1", "acme", "report_export", 7)
+		time.Sleep(time.Minute)
+		later, err := a.TakeOnce(t.Context(), "order-1", "acme", "report_export", 7)
+		if err != nil || first.Reset-later.Reset != time.Minute {
+			t.Errorf("a minute later the window ends in %s, it was %s: %v", later.Reset, first.Reset, err)
+		}
+		_, err = a.TakeOnce(t.Context(), "order-1", "acme", "report_export", 8)
 		var field *quota.FieldError
 		if !errors.As(err, &field) || field.Field != "id" {
 			t.Errorf("other terms under one id: %v", err)

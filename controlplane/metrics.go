@@ -109,7 +109,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		faults:        vec("faults_total", "Items refused for what they say.", "code"),
 		repeated:      counter("repeated_total", "Asks and spends answered from their record."),
 		reports:       counter("reports_total", "Reports merged."),
-		copies:        counter("copies_total", "Syncs of a copied agent, told to start anew."),
+		copies:        counter("copies_total", "Syncs with a void token, told to start anew: of a copied agent, or so late that a newer one overtook them."),
 		broken:        counter("requests_broken_total", "Requests on which the rules broke; none should."),
 		policyVersion: gauge("policy_version", "Policy version in use."),
 		policyDirOK:   gauge("policy_dir_ok", "1 if the policy directory's present content is applied; 0 without one."),

@@ -35,8 +35,9 @@ const (
 	pingTimeout = 3 * time.Second
 )
 
-// reconnect is the pace at which a lost endpoint is tried again, with jitter, for ever.
-var reconnect = backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second}
+// reconnect is the pace at which a lost endpoint is tried again, with jitter, for ever. It
+// stays below the core's own backoff, so that an attempt of the core finds a connection.
+var reconnect = backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
 
 // Uplink reaches a control plane at one or more endpoints, which are replicas and alike. It
 // is safe for concurrent use.
