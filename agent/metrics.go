@@ -68,7 +68,7 @@ func (m *meters) Collect(ch chan<- prometheus.Metric) {
 	stats := a.core.Stats(now)
 	contact, _ := a.core.Contact()
 	version := a.core.PolicyVersion()
-	offset := a.core.LedgerTime(now).Sub(time.Now())
+	offset := time.Until(a.core.LedgerTime(now))
 	a.mu.Unlock()
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)

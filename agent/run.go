@@ -162,11 +162,12 @@ const maxOffset = 5 * time.Second
 // noteContact logs the loss and the return of contact, once each, and a wall clock that is
 // off. The owner holds mu.
 func (a *Agent) noteContact(err error) {
-	off := err == nil && a.core.LedgerTime(a.now()).Sub(time.Now()).Abs() > maxOffset
+	offset := time.Until(a.core.LedgerTime(a.now()))
+	off := err == nil && offset.Abs() > maxOffset
 	if err == nil && off != a.clockOff {
 		a.clockOff = off
 		if off {
-			a.log.Warn("this machine's wall clock is off; the control plane's time is used", "offset", a.core.LedgerTime(a.now()).Sub(time.Now()))
+			a.log.Warn("this machine's wall clock is off; the control plane's time is used", "offset", offset)
 		} else {
 			a.log.Info("this machine's wall clock agrees with the control plane's again")
 		}

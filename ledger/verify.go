@@ -77,17 +77,20 @@ func (a *Audit) compare(grant ID, recorded, wanted Tally) {
 	}
 }
 
+// Counters is how many a tally has.
+const Counters = 10
+
 // TallyNames are the counters' names, as columns and in reports, in the order of Values.
-func TallyNames() [10]string {
-	return [10]string{
+func TallyNames() [Counters]string {
+	return [Counters]string{
 		"granted", "consumed_reported", "spent", "unleased", "outstanding", "held", "uncertain",
 		"expired", "revoked", "returned",
 	}
 }
 
 // Values are the counters in the order of TallyNames.
-func (t Tally) Values() [10]Units {
-	return [10]Units{
+func (t Tally) Values() [Counters]Units {
+	return [Counters]Units{
 		t.Granted, t.Leased, t.Spent, t.Unleased, t.Outstanding, t.Held, t.Uncertain,
 		t.Expired, t.Revoked, t.Returned,
 	}

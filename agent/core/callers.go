@@ -68,7 +68,7 @@ func (c *Core) Want(now Instant, w *Waiter) {
 		}
 		return
 	}
-	if c.cutOff(now) {
+	if c.Failing() {
 		c.finish(w, c.without(now, k, w))
 		return
 	}

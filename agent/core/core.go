@@ -1,7 +1,6 @@
 package core
 
 import (
-	"encoding/binary"
 	"io"
 	"math/rand/v2"
 	"time"
@@ -57,6 +56,7 @@ type Core struct {
 	rtt       time.Duration
 	ledgerAt  time.Time // the ledger's clock, as of ledgerOn
 	ledgerOn  Instant
+	ledgerErr time.Duration // most that it was off then
 
 	spends   []*spend
 	spending []*spend
@@ -82,7 +82,7 @@ func New(cfg Config) *Core {
 		Table: newTable(), cfg: cfg, rng: rand.New(rand.NewChaCha8(seed)),
 		gen:   uuid.NewGenWithOptions(uuid.WithRandomReader(cfg.Random)),
 		debts: map[quota.Key]int64{}, contact: cfg.Start, syncAt: cfg.Start,
-		rtt: 20 * time.Millisecond, ledgerAt: cfg.Wall, ledgerOn: cfg.Start,
+		rtt: 20 * time.Millisecond, ledgerAt: cfg.Wall, ledgerOn: cfg.Start, ledgerErr: unknownErr,
 		faults: map[string]int64{}, retired: map[string]int64{}, exact: map[string]int64{}, unleased: map[string]int64{},
 	}
 	c.incarnation = c.newID(cfg.Start)
@@ -116,7 +116,8 @@ func (c *Core) Failing() bool { return c.failures > 0 }
 func (c *Core) Stopping() bool { return c.stopping }
 
 // cutOff reports that nobody can say what the ledger would: the last attempt failed, or one
-// is on its way for so long that it will.
+// is on its way for so long that it looks like failing. A caller whose wait ends then was not
+// denied.
 func (c *Core) cutOff(now Instant) bool {
 	return c.Failing() || c.syncing != nil && now-c.syncing.sent > max(8*c.rtt, 250*time.Millisecond)
 }
@@ -188,11 +189,4 @@ func (c *Core) mark(k *Key) {
 func (c *Core) Jitter(d time.Duration) time.Duration {
 	d = max(d, 0)
 	return d*3/4 + time.Duration(c.rng.Int64N(int64(d/2)+1))
-}
-
-// Seeded is the random stream of one number, for tests and simulation.
-func Seeded(n uint64) io.Reader {
-	var seed [32]byte
-	binary.LittleEndian.PutUint64(seed[:], n)
-	return rand.NewChaCha8(seed)
 }

@@ -1,6 +1,9 @@
 package core
 
 import (
+	"encoding/binary"
+	"io"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -57,7 +60,7 @@ func newDriver(t *testing.T, dims ...*pb.Dimension) *driver {
 	day := quota.NewWindow(epoch.Truncate(24*time.Hour), epoch.Truncate(24*time.Hour).Add(24*time.Hour))
 	return &driver{
 		t: t, now: time.Hour, rtt: 4 * time.Millisecond, limit: 1000, cap: 100, generation: 1,
-		core:      New(Config{Name: "a", Region: "eu", Random: Seeded(1), Wall: epoch, Start: time.Hour}),
+		core:      New(Config{Name: "a", Region: "eu", Random: seeded(1), Wall: epoch, Start: time.Hour}),
 		grants:    map[ID]*fakeGrant{},
 		catalogue: &pb.Catalogue{PolicyVersion: 7, Dimensions: dims},
 		window:    &pb.Window{StartUs: day.Start.UnixMicro(), EndUs: day.End.UnixMicro()},
@@ -215,4 +218,11 @@ func (d *driver) key(id quota.Key) *Key {
 		d.t.Fatalf("no state for %s", id)
 	}
 	return k
+}
+
+// seeded is the random stream of one number.
+func seeded(n uint64) io.Reader {
+	var seed [32]byte
+	binary.LittleEndian.PutUint64(seed[:], n)
+	return rand.NewChaCha8(seed)
 }

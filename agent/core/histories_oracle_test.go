@@ -71,7 +71,7 @@ func (h *history) act() {
 		m.wakes = h.now + time.Duration(h.rng.IntN(5000))*time.Millisecond
 	case n < 89 && !m.dead && len(h.members) < 6:
 		h.lossy, m.dead = true, true
-		h.join(Seeded(h.rng.Uint64()))
+		h.join(seeded(h.rng.Uint64()))
 	case n < 90 && len(h.members) < 6:
 		m.copy()
 	case n < 94:
@@ -208,7 +208,7 @@ func (m *member) copy() {
 		}
 	}
 	c := &member{history: m.history, offset: m.offset, taken: map[*Lease]int64{}, asked: map[string]*pb.Ask{}, pumpAt: -1}
-	c.core = New(Config{Name: "a", Region: "eu", Random: Seeded(m.rng.Uint64()), Wall: m.ledgerNow(), Start: m.clock()})
+	c.core = New(Config{Name: "a", Region: "eu", Random: seeded(m.rng.Uint64()), Wall: m.ledgerNow(), Start: m.clock()})
 	c.core.incarnation, c.core.token = m.core.incarnation, slices.Clone(m.core.token)
 	c.core.dims, c.core.version = m.core.dims, m.core.version
 	c.core.contact, c.core.contacted = m.core.contact, m.core.contacted

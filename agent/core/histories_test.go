@@ -114,7 +114,7 @@ func newHistory(seed uint64, docs []*policy.Document) (*history, error) {
 	}
 	cfg := controlplane.DefaultConfig()
 	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Policies = h.store, h.store, h.store, h.log
-	cfg.Now, cfg.Random = h.ledgerNow, Seeded(seed)
+	cfg.Now, cfg.Random = h.ledgerNow, seeded(seed)
 	var err error
 	if h.cp, err = controlplane.New(cfg); err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func newHistory(seed uint64, docs []*policy.Document) (*history, error) {
 		return nil, err
 	}
 	for range 2 + h.rng.IntN(2) {
-		h.join(Seeded(h.rng.Uint64()))
+		h.join(seeded(h.rng.Uint64()))
 	}
 	return h, nil
 }

@@ -255,9 +255,26 @@ func (c *Core) answered(now, sent Instant, ledgerUs int64) {
 	took := max(0, now-sent) // a clock may go back a little when it is sampled anew
 	c.rtt += (took - c.rtt) / 4
 	if ledgerUs > 0 {
-		c.ledgerAt, c.ledgerOn = time.UnixMicro(ledgerUs).UTC(), sent+took/2
+		c.setClock(now, time.UnixMicro(ledgerUs).UTC(), sent+took/2, took/2)
 	}
 }
+
+// setClock takes in a reading of the ledger's clock that was made somewhere on the way, so it
+// is off by half the round trip at most. A slow reply does not replace a better estimate before
+// drift has made that worse, unless the two cannot both be true: then the clock was set.
+func (c *Core) setClock(now Instant, read time.Time, on Instant, off time.Duration) {
+	drifted := c.ledgerErr + (now-c.ledgerOn)/maxDrift
+	apart := read.Sub(c.LedgerTime(on)).Abs()
+	if c.ledgerErr == unknownErr || off <= drifted || apart > off+drifted {
+		c.ledgerAt, c.ledgerOn, c.ledgerErr = read, on, off
+	}
+}
+
+// Clocks drift apart by 500 ppm at most (DESIGN 4.3), one part in maxDrift.
+const (
+	maxDrift   = 2000
+	unknownErr = -1 // before the first reply
+)
 
 // backoff doubles from 50 ms to 2 s, with jitter, for ever. A stop has little time: it tries
 // on at short intervals.

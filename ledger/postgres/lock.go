@@ -37,6 +37,11 @@ import (
 const beginSQL = `-- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
 
+// idleTimeout is how long a transaction may wait for its client between two statements, which
+// is the time that the rules take. A replica that hangs there holds locks that the others
+// need: they get them before an agent's patience with them ends.
+const idleTimeout = 1500 * time.Millisecond
+
 // settingsSQL is SET LOCAL with arguments: nothing outlives the transaction, so that a pooler
 // may hand the session on. A client that vanishes without closing its connection loses its
 // locks after the idle limit.
@@ -47,7 +52,7 @@ BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE`
 const settingsSQL = `-- name: settings
 SELECT set_config('lock_timeout', $1::text, true),
        set_config('statement_timeout', $2::text, true),
-       set_config('idle_in_transaction_session_timeout', $2::text, true),
+       set_config('idle_in_transaction_session_timeout', $3::text, true),
        set_config('plan_cache_mode', 'force_generic_plan', true),
        set_config('enable_seqscan', 'off', true),
        set_config('enable_hashjoin', 'off', true),
@@ -101,7 +106,7 @@ func (tx *transaction) lock(ctx context.Context) error {
 	tenants, dimensions, starts, ends := accountKeyColumns(t.accounts)
 	batch := &pgx.Batch{}
 	batch.Queue(beginSQL)
-	batch.Queue(settingsSQL, millis(o.LockTimeout), millis(o.Timeout))
+	batch.Queue(settingsSQL, millis(o.LockTimeout), millis(o.Timeout), millis(min(o.Timeout, idleTimeout)))
 	if len(t.accounts) > 0 {
 		batch.Queue(makeAccountsSQL, tenants, dimensions, starts, ends)
 	}

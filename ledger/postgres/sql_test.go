@@ -87,7 +87,7 @@ func TestPlansOfEmptyTables(t *testing.T) {
 	all := statements(t, ".")
 	_, err = conn.Exec(f.Context(), "BEGIN")
 	f.must(err)
-	_, err = conn.Exec(f.Context(), all["settingsSQL"], "1s", "1s")
+	_, err = conn.Exec(f.Context(), all["settingsSQL"], "1s", "1s", "1s")
 	f.must(err)
 	for constant, nulls := range map[string]int{
 		"makeAccountsSQL": 4, "lockAccountsSQL": 4, "lockIncarnationsSQL": 1, "loadGrantsSQL": 11,

@@ -89,7 +89,7 @@ func column[T, V any](items []T, value func(*T) V) []V {
 
 // tallyColumns are the ten counters of each item, in the order of ledger.TallyNames.
 func tallyColumns[T any](items []T, tally func(*T) ledger.Tally) []any {
-	columns := make([][]int64, len(ledger.TallyNames()))
+	columns := make([][]int64, ledger.Counters)
 	for c := range columns {
 		columns[c] = make([]int64, len(items))
 	}
