@@ -137,3 +137,24 @@ func TestAWallClockThatIsOffIsWarnedOfAndNotUsed(t *testing.T) {
 		}
 	})
 }
+
+func TestASampleThatWasHeldUpIsTakenAgain(t *testing.T) {
+	t.Parallel()
+	f := &fakeClocks{boot: time.Hour, wall: 1e18}
+	c := f.clock()
+	readings := 0
+	// The goroutine is held up for 50 ms after the first reading of the boot clock, and for
+	// 1 ms, 20 ms and 20 ms after the others.
+	held := []time.Duration{50 * time.Millisecond, time.Millisecond, 20 * time.Millisecond, 20 * time.Millisecond}
+	c.boot = func() time.Duration {
+		now := f.boot
+		f.run(held[readings])
+		readings++
+		return now
+	}
+	f.run(2 * time.Second)
+	c.sample()
+	if late := f.boot - c.Now(); late < 0 || late > time.Millisecond {
+		t.Errorf("after %d samples time is taken to be %s earlier than it is, the closest was 1 ms off", readings, late)
+	}
+}

@@ -130,7 +130,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	c.desk = &Desk{store: cfg.Store, policies: c.policies, now: cfg.Now, token: c.random.id,
 		retention: cfg.Retention, metrics: m, health: c.health, kick: func() { nudge(c.watchKick) }}
 	c.granter = newGranter(c.desk, cfg.QueueLength, cfg.BatchItems, cfg.CommitTimeout, m)
-	c.hub = newHub(cfg.Reader, cfg.Now, m, c.policyVersion)
+	c.hub = newHub(cfg.Reader, m, c.policyVersion)
 	return c, nil
 }
 

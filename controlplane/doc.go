@@ -45,8 +45,8 @@
 //     folded hides nothing, and a stop waits for one transaction at most.
 //     (TestKeepTouchesOnlyAccountsWithOldGrants, TestKeepGoesOnWhereItStopped,
 //     TestKeepMovesOnFromWhatItCannotFold, TestKeepEndsWithItsContext)
-//   - An event that commits late is told; a slow listener blocks nobody.
-//     (TestEventsThatCommitLateAreTold, TestASlowWatcherLosesNoticesAndBlocksNobody)
+//   - Every event is told once; a slow listener blocks nobody. (TestEveryEventIsToldOnce,
+//     TestASlowWatcherLosesNoticesAndBlocksNobody)
 //   - A bad policy file leaves the last good policy, and readiness says so.
 //     (TestW8BadFileKeepsTheLastGoodPolicy)
 //   - The number of metric series does not depend on tenants. (TestM1SeriesDoNotDependOnTenants)

@@ -171,20 +171,20 @@ func (c *ControlPlane) ListAgents(ctx context.Context, _ *pb.ListAgentsRequest) 
 	if err != nil {
 		return nil, outage("list agents", err)
 	}
+	holdings, err := c.cfg.Reader.Holdings(ctx)
+	if err != nil {
+		return nil, outage("sum up live leases", err)
+	}
+	held := make(map[ledger.ID]ledger.Holding, len(holdings))
+	for _, h := range holdings {
+		held[h.Agent] = h
+	}
 	reply := &pb.ListAgentsReply{}
 	for _, inc := range found {
-		a := &pb.Agent{Incarnation: inc.ID.Bytes(), Name: inc.Name, Region: inc.Region,
-			StartedAtUs: micros(inc.StartedAt), LastSeenUs: micros(inc.LastSeen), PolicyVersion: inc.PolicyVersion}
-		q := ledger.GrantQuery{Agent: inc.ID, States: []ledger.State{ledger.Live}}
-		err := c.grants(ctx, q, func(g ledger.Grant) bool {
-			a.LiveLeases++
-			a.Outstanding = addUp(quota.Units(a.Outstanding), g.Tally().Outstanding)
-			return true
-		})
-		if err != nil {
-			return nil, err
-		}
-		reply.Agents = append(reply.Agents, a)
+		h := held[inc.ID]
+		reply.Agents = append(reply.Agents, &pb.Agent{Incarnation: inc.ID.Bytes(), Name: inc.Name, Region: inc.Region,
+			StartedAtUs: micros(inc.StartedAt), LastSeenUs: micros(inc.LastSeen), PolicyVersion: inc.PolicyVersion,
+			LiveLeases: h.Leases, Outstanding: int64(h.Outstanding)})
 	}
 	return reply, nil
 }
@@ -209,9 +209,15 @@ func (c *ControlPlane) GetBound(ctx context.Context, m *pb.GetBoundRequest) (*pb
 		}
 		dimensions = []*policy.Dimension{dim}
 	}
+	var seen []ledger.Incarnation
+	if m.GetAgents() == 0 {
+		if seen, err = c.cfg.Reader.Incarnations(ctx, c.desk.Now().Add(-agentsSeen)); err != nil {
+			return nil, outage("count agents", err)
+		}
+	}
 	reply := &pb.GetBoundReply{}
 	for _, dim := range dimensions {
-		t, err := c.boundTerms(ctx, s, dim, m)
+		t, err := c.boundTerms(s, dim, m, seen)
 		if err != nil {
 			return nil, err
 		}
@@ -220,19 +226,20 @@ func (c *ControlPlane) GetBound(ctx context.Context, m *pb.GetBoundRequest) (*pb
 	return reply, nil
 }
 
-func (c *ControlPlane) boundTerms(ctx context.Context, s *policy.Snapshot, dim *policy.Dimension, m *pb.GetBoundRequest) (BoundTerms, error) {
+// boundTerms takes as N, unless it was given, all agents that were in contact within the time
+// that counts for the dimension: any of them may ask for the key.
+func (c *ControlPlane) boundTerms(s *policy.Snapshot, dim *policy.Dimension, m *pb.GetBoundRequest, seen []ledger.Incarnation) (BoundTerms, error) {
 	now := c.desk.Now()
 	t, err := TermsOf(s, dim, m.GetTenant(), now)
 	if err != nil {
 		return BoundTerms{}, err
 	}
 	t.Agents, t.Peak = int(m.GetAgents()), quota.Units(m.GetPeakPerSecond())
-	if t.Agents == 0 {
-		seen, err := c.cfg.Reader.Incarnations(ctx, now.Add(-max(dim.Lease.TTL+dim.Lease.Grace, time.Minute)))
-		if err != nil {
-			return BoundTerms{}, outage("count agents", err)
+	since := now.Add(-max(dim.Lease.TTL+dim.Lease.Grace, time.Minute))
+	for _, inc := range seen {
+		if !inc.LastSeen.Before(since) {
+			t.Agents++
 		}
-		t.Agents = len(seen)
 	}
 	return t, nil
 }

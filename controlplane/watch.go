@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/quotalease/quotalease/ledger"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
@@ -14,22 +13,16 @@ const (
 	watchBuffer = 1024 // notices that wait for one agent
 	watchSend   = 128  // notices in one message
 	eventPage   = 1000
-	// settle is how long an event may take from getting its id to being visible. Ids are given
-	// before the commit, so a transaction that commits late shows a smaller id after a larger
-	// one; the journal is read again from that far back.
-	settle = 5 * time.Second
 )
 
 // hub tells the agents that listen what the ledger's journal says. A notice may be lost (a
 // slow agent, a replica that restarts): the next Sync tells the same.
 type hub struct {
 	reader  ledger.Reader
-	now     func() time.Time
 	metrics *metrics
 	policy  func() int64 // version in use
 
-	low  int64               // events up to here are done with; -1 before the first poll
-	seen map[int64]time.Time // told already, above low; both owned by poll
+	told int64 // events up to here are done with; -1 before the first poll. Owned by poll
 
 	mu     sync.Mutex // guards subs and closed
 	subs   map[*subscriber]bool
@@ -41,9 +34,8 @@ type subscriber struct {
 	notices chan *pb.Notice
 }
 
-func newHub(r ledger.Reader, now func() time.Time, m *metrics, version func() int64) *hub {
-	return &hub{reader: r, now: now, metrics: m, policy: version, low: -1,
-		seen: map[int64]time.Time{}, subs: map[*subscriber]bool{}}
+func newHub(r ledger.Reader, m *metrics, version func() int64) *hub {
+	return &hub{reader: r, metrics: m, policy: version, told: -1, subs: map[*subscriber]bool{}}
 }
 
 // watch sends notices to one agent until ctx ends, sending fails or the hub closes. The first
@@ -137,44 +129,24 @@ func (h *hub) publish(agent ledger.ID, n *pb.Notice) {
 // poll reads the journal once and publishes what is new in it. What happened before the first
 // poll is not told.
 func (h *hub) poll(ctx context.Context) error {
-	if h.low < 0 {
-		low, err := lastEvent(ctx, h.reader)
+	if h.told < 0 {
+		last, err := lastEvent(ctx, h.reader)
 		if err != nil {
 			return outage("find the end of the journal", err)
 		}
-		h.low = low
+		h.told = last
 	}
-	now := h.now()
-	for after := h.low; ; {
-		events, err := h.reader.Events(ctx, after, eventPage)
+	for {
+		events, err := h.reader.Events(ctx, h.told, eventPage)
 		if err != nil {
 			return outage("read the journal", err)
 		}
 		for _, e := range events {
-			after = e.ID
-			if _, told := h.seen[e.ID]; !told {
-				h.seen[e.ID] = now
-				h.tell(e)
-			}
+			h.told = e.ID
+			h.tell(e)
 		}
 		if len(events) < eventPage {
-			break
-		}
-	}
-	h.forget(now)
-	return nil
-}
-
-// forget moves low past events that are settled.
-func (h *hub) forget(now time.Time) {
-	for id, at := range h.seen {
-		if now.Sub(at) >= settle {
-			h.low = max(h.low, id)
-		}
-	}
-	for id := range h.seen {
-		if id <= h.low {
-			delete(h.seen, id)
+			return nil
 		}
 	}
 }

@@ -45,8 +45,18 @@ type Reader interface {
 	Accounts(ctx context.Context, q AccountQuery) ([]Account, error)
 	Grants(ctx context.Context, q GrantQuery) ([]Grant, error)
 	Incarnations(ctx context.Context, seenSince time.Time) ([]Incarnation, error)
-	// Events returns the journal after an event id, oldest first, at most limit.
+	// Holdings sums up the live leases of each agent that has any, by agent.
+	Holdings(ctx context.Context) ([]Holding, error)
+	// Events returns the journal after an event id, oldest first, at most limit. Events become
+	// visible in the order of their ids: who goes on after the last one seen misses none.
 	Events(ctx context.Context, after int64, limit int) ([]Event, error)
+}
+
+// Holding is what one agent has out.
+type Holding struct {
+	Agent       ID
+	Leases      int64
+	Outstanding Units // of all its keys; the largest int64 if it is more
 }
 
 // AccountQuery selects accounts; zero fields select all.

@@ -192,10 +192,15 @@ func (d *driver) decide(a *pb.Ask) *pb.Decision {
 	settled, out := d.used()
 	dec := &pb.Decision{GrantId: a.GetGrantId(), Generation: d.generation, PolicyVersion: 7, Window: d.window}
 	if !ok {
-		amount := min(a.GetWant(), d.cap, d.limit-settled-out)
+		// One agent: what is out is what it holds, and counts against L.
+		amount := min(a.GetWant(), d.cap-out, d.limit-settled-out)
 		if amount < a.GetNeed() || d.reason != "" {
 			dec.Reason, dec.State = d.reason, pb.GrantState_GRANT_STATE_DENIED
-			if dec.Reason == "" {
+			switch {
+			case dec.Reason != "":
+			case a.GetNeed() <= d.limit-settled-out:
+				dec.Reason = string(quota.ExactLane)
+			default:
 				dec.Reason = string(quota.Exhausted)
 			}
 			return dec

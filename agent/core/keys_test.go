@@ -182,3 +182,35 @@ func TestO7LongerThanTheWindow(t *testing.T) {
 		}
 	}
 }
+
+func TestALeftoverThatServesNobodyGoesBackWithTheAsk(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	d.cap = 10
+	d.warm(exports, 1)
+	for d.key(exports).left(d.now) > 3 {
+		d.take(exports, 1)
+	}
+	d.key(exports).ask = nil // no prefetch is on its way
+	var got *Outcome
+	d.core.Want(d.now, &Waiter{Key: exports, Cost: 9, Done: func(o Outcome) { got = &o }})
+	d.settle()
+	if got == nil || !got.Allowed {
+		t.Fatalf("9 of L = 10 with 3 in hand: the 3 count against L until they are back: %+v", got)
+	}
+}
+
+func TestARenewalMakesRoomForAWholeLease(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	d.cap = 10
+	d.warm(exports, 1)
+	first := d.key(exports).held()[0]
+	for d.key(exports).held()[0] == first {
+		d.advance(5 * time.Millisecond)
+		d.settle()
+	}
+	if got := d.key(exports).left(d.now); got < 8 {
+		t.Errorf("%d units after the renewal: what the old lease held was in the way of a new one of 10", got)
+	}
+}

@@ -66,6 +66,7 @@ func Run(t *testing.T, open func(t *testing.T, retention time.Duration) Subject)
 		{"accounts are paged and selected", accountPages, 0},
 		{"grants are paged and selected", grantPages, 0},
 		{"events are paged", eventPages, 0},
+		{"what agents hold is summed up", holdings, 0},
 		{"verify finds a difference", verifyFinds, 0},
 		{"P1 two orders of locks", twoOrders, 0},
 		{"P2 first grants at once", firstGrants, 0},

@@ -2,10 +2,12 @@ package memory
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
 )
 
 const defaultLimit = 1000
@@ -116,6 +118,30 @@ func (s *Store) Incarnations(ctx context.Context, seenSince time.Time) ([]ledger
 	}
 	slices.SortFunc(found, func(x, y ledger.Incarnation) int { return ledger.CompareIDs(x.ID, y.ID) })
 	return found, nil
+}
+
+// Holdings implements ledger.Reader.
+func (s *Store) Holdings(ctx context.Context) ([]ledger.Holding, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	byAgent := map[ledger.ID]ledger.Holding{}
+	for _, a := range s.accounts {
+		for _, r := range a.live.list {
+			h := byAgent[r.grant.Agent]
+			h.Agent = r.grant.Agent
+			h.Leases++
+			sum, err := h.Outstanding.Add(r.tally.Outstanding)
+			if err != nil {
+				sum = quota.MaxUnits
+			}
+			h.Outstanding = sum
+			byAgent[h.Agent] = h
+		}
+	}
+	return slices.SortedFunc(maps.Values(byAgent), func(x, y ledger.Holding) int { return ledger.CompareIDs(x.Agent, y.Agent) }), nil
 }
 
 // Events implements ledger.Reader.

@@ -25,6 +25,8 @@
 //   - The clock is read under the locks, and a replica whose clock is off decides nothing.
 //     (TestClockIsReadUnderTheLock, TestReplicaClockSkew)
 //   - One changed counter is found and named. (TestVerifyFindsOneChangedCounter)
+//   - Events become visible in the order of their ids.
+//     (TestEventsBecomeVisibleInTheOrderOfTheirIds)
 //   - Old grants are found by primary key, a bounded range at a time.
 //     (TestFoldableWalksThePrimaryKey)
 //   - Hot rows are updated in place, and plans made on empty tables stay good.

@@ -158,6 +158,21 @@ WHERE id > $1::bigint
 ORDER BY id
 LIMIT $2::integer`
 
+// holdingsSQL reads the live leases of all accounts, which are few beside all grants.
+const holdingsSQL = `-- name: holdings
+SELECT agent, count(*), least(sum(outstanding), 9223372036854775807)::bigint
+FROM lease_grant
+WHERE state = 1 AND amount > 0
+GROUP BY agent
+ORDER BY agent`
+
+// Holdings implements ledger.Reader.
+func (s *Store) Holdings(ctx context.Context) ([]ledger.Holding, error) {
+	return read(ctx, s, "sum up live leases", func(h *ledger.Holding) []any {
+		return []any{(*identity)(&h.Agent), &h.Leases, (*int64)(&h.Outstanding)}
+	}, holdingsSQL)
+}
+
 // Events implements ledger.Reader.
 func (s *Store) Events(ctx context.Context, after int64, limit int) ([]ledger.Event, error) {
 	return read(ctx, s, "list events", eventFields, listEventsSQL, after, limitOrDefault(limit))
