@@ -85,6 +85,10 @@ func (v boundView) lines() []string {
 	}
 	if v.FetchesPerSecond > 0 {
 		line := fmt.Sprintf("  a lease lasts %s at peak, %s fetches/s in all", lasting(b.GetLeaseLastsUs()), thousandths(b.GetFetchesPerSecondMilli()))
+		if ttl := b.GetTtlUs(); b.GetLeaseLastsUs() > ttl && ttl > 0 {
+			line = fmt.Sprintf("  a lease lasts its ttl (at peak it would cover %s), %s fetches/s in all",
+				lasting(b.GetLeaseLastsUs()), thousandths(int64(v.Agents)*1e9/ttl))
+		}
 		if v.PeakPerSecond == nil {
 			line += " (peak: the limit spread over its window, unless --peak is given)"
 		}
