@@ -214,3 +214,46 @@ func TestARenewalMakesRoomForAWholeLease(t *testing.T) {
 		t.Errorf("%d units after the renewal: what the old lease held was in the way of a new one of 10", got)
 	}
 }
+
+// spendOnce carries one Spend to a ledger that counts what is out, and its answer back.
+func (d *driver) spendOnce() {
+	req := d.core.BuildSpend(d.now, time.Second)
+	if req == nil {
+		return
+	}
+	reply := &pb.SpendReply{LedgerNowUs: d.ledgerNow().UnixMicro()}
+	for _, it := range req.GetItems() {
+		settled, out := d.used()
+		dec := &pb.Decision{GrantId: it.GetSpendId(), Generation: d.generation, Window: d.window, Reason: string(quota.LeasedOut)}
+		if settled+out+it.GetCost() <= d.limit {
+			dec.Amount, dec.Reason = it.GetCost(), ""
+		}
+		reply.Decisions = append(reply.Decisions, dec)
+	}
+	d.core.SpendDone(d.now, d.now, reply)
+}
+
+func TestASpendWaitsForWhatAnAskInFlightBrings(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	d.limit, d.cap = 10, 1
+	d.settle()
+	d.take(exports, 1)
+	d.sync() // the first lease: one unit, which the caller has at once
+	if d.key(exports).ask == nil {
+		t.Fatal("no prefetch of the next unit")
+	}
+	prefetch := d.build() // on its way
+	var got *Outcome
+	d.core.Want(d.now, &Waiter{Key: exports, Cost: 9, Done: func(o Outcome) { got = &o }})
+	reply := d.answer(prefetch) // the ledger grants the unit, then decides on the spend
+	d.spendOnce()
+	d.core.SyncDone(d.now, reply)
+	for range 10 {
+		d.spendOnce()
+		d.sync()
+	}
+	if got == nil || !got.Allowed {
+		t.Fatalf("9 of 9 units are this tenant's to use: %+v", got)
+	}
+}

@@ -61,7 +61,7 @@ func (c *Core) install(now Instant, k *Key, a *ask, d *pb.Decision) {
 	l.cut = micros(d.GetTtlUs()) < k.dim.Load().TTL
 	l.bucket.left.Store(l.amount)
 	over := d.GetState() != pb.GrantState_GRANT_STATE_LIVE || d.GetRevoked()
-	if over || l.deadline-now < c.rtt || c.stopping {
+	if over || len(k.parked) > 0 || l.deadline-now < c.rtt || c.stopping {
 		l.seal()
 		k.closing = append(k.closing, l)
 		c.mark(k)

@@ -112,7 +112,7 @@ func (c *Core) spent(now Instant, s *spend, d *pb.Decision) {
 		c.exact[k.ID.Dimension] += s.cost
 		t.Allowed = true
 		c.finish(w, Outcome{Taken: t})
-	case reason == quota.LeasedOut && !w.again && len(k.held()) > 0:
+	case reason == quota.LeasedOut && !w.again && (len(k.held()) > 0 || len(k.closing) > 0 || k.ask != nil):
 		c.parkSpend(k, w)
 	case reason == quota.Exhausted || reason == quota.LeasedOut || reason == quota.TooLarge:
 		c.deny(now, k, s.cost, reason, d)
@@ -132,7 +132,8 @@ func (c *Core) spent(now Instant, s *spend, d *pb.Decision) {
 }
 
 // parkSpend answers "the units are out in leases" when some of them are in this very agent's
-// hands: they go back first, then the caller's spend is tried once more.
+// hands: they go back first, also what an ask in flight may bring, then the caller's spend is
+// tried once more.
 func (c *Core) parkSpend(k *Key, w *Waiter) {
 	w.again = true
 	k.parked = append(k.parked, w)
@@ -143,7 +144,7 @@ func (c *Core) parkSpend(k *Key, w *Waiter) {
 
 // unpark sends parked callers on once the ledger has the leases back.
 func (c *Core) unpark(now Instant, k *Key) {
-	if len(k.parked) == 0 || len(k.closing) > 0 {
+	if len(k.parked) == 0 || len(k.closing) > 0 || k.ask != nil {
 		return
 	}
 	parked := k.parked

@@ -128,6 +128,9 @@ func (c *Core) considerAsk(now Instant, k *Key) {
 		}
 		c.withdraw(k) // too old to bring a lease worth having: replaced in the same Sync
 	}
+	if len(k.parked) > 0 {
+		return // a lease now would be in their way
+	}
 	need, wanted := c.need(now, k)
 	if !wanted {
 		if !k.denial.Load().covers(now, 1) && k.ask == nil {

@@ -144,10 +144,17 @@ func TestDevAnswersLikeTheReadmeSays(t *testing.T) {
 		t.Errorf("a huge cost: %d %v", status, answer)
 	}
 	c := console{env: map[string]string{serverEnv: d.server}}
+	var usage string
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(usage)
+		}
+	})
 	until(t, "the agent's report", func() bool { // within a ttl
 		r := c.run(t, "usage", "hobbyist", "-o", "json")
 		r.expect(t, exitDone)
-		return strings.Contains(r.out, `"settled": 10`)
+		usage = r.out
+		return strings.Contains(usage, `"settled": 10`)
 	})
 	d.end(t)
 }
