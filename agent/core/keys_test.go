@@ -99,18 +99,7 @@ func TestASpendGetsBackWhatThisAgentHolds(t *testing.T) {
 	var got *Outcome
 	d.core.Want(d.now, &Waiter{Key: exports, Cost: 9, Done: func(o Outcome) { got = &o }})
 	for range 10 {
-		if req := d.core.BuildSpend(d.now, time.Second); req != nil {
-			reply := &pb.SpendReply{LedgerNowUs: d.ledgerNow().UnixMicro()}
-			for _, it := range req.GetItems() {
-				settled, out := d.used()
-				dec := &pb.Decision{GrantId: it.GetSpendId(), Generation: d.generation, Reason: string(quota.LeasedOut)}
-				if settled+out+it.GetCost() <= d.limit {
-					dec.Amount, dec.Reason = it.GetCost(), ""
-				}
-				reply.Decisions = append(reply.Decisions, dec)
-			}
-			d.core.SpendDone(d.now, d.now, reply)
-		}
+		d.spendOnce()
 		d.sync()
 	}
 	if got == nil || !got.Allowed {
