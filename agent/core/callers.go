@@ -104,37 +104,31 @@ func (c *Core) GiveUp(now Instant, w *Waiter) (Outcome, bool) {
 	if w.over {
 		return Outcome{}, false
 	}
-	w.over = true
-	if w.spend != nil {
-		c.abandon(w.spend)
-	}
+	c.leave(w)
 	if w.key == nil {
-		c.early = slices.DeleteFunc(c.early, func(o *Waiter) bool { return o == w })
 		return Outcome{Unavailable: true}, true
 	}
-	w.key.leave(w)
 	return c.without(now, w.key, w), true
-}
-
-// leave takes a caller out of the key's lines.
-func (k *Key) leave(w *Waiter) {
-	is := func(o *Waiter) bool { return o == w }
-	k.waiters = slices.DeleteFunc(k.waiters, is)
-	k.parked = slices.DeleteFunc(k.parked, is)
 }
 
 // Abandon withdraws a caller whom no answer interests any more.
 func (c *Core) Abandon(w *Waiter) {
-	if w.over {
-		return
+	if !w.over {
+		c.leave(w)
 	}
+}
+
+// leave takes a caller out of every line, and back what may have been spent for it.
+func (c *Core) leave(w *Waiter) {
 	w.over = true
 	if w.spend != nil {
 		c.abandon(w.spend)
 	}
-	c.early = slices.DeleteFunc(c.early, func(o *Waiter) bool { return o == w })
-	if w.key != nil {
-		w.key.leave(w)
+	is := func(o *Waiter) bool { return o == w }
+	c.early = slices.DeleteFunc(c.early, is)
+	if k := w.key; k != nil {
+		k.waiters = slices.DeleteFunc(k.waiters, is)
+		k.parked = slices.DeleteFunc(k.parked, is)
 	}
 }
 

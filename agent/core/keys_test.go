@@ -246,3 +246,36 @@ func TestASpendWaitsForWhatAnAskInFlightBrings(t *testing.T) {
 		t.Fatalf("9 of 9 units are this tenant's to use: %+v", got)
 	}
 }
+
+func TestARefusedSpendChargesNothingItsCallerDoesNotGet(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	d.cap = 5
+	d.warm(exports, 1)
+	for d.key(exports).left(d.now) > 0 {
+		d.take(exports, 1)
+	}
+	d.settle() // the next lease is in hand
+	k := d.key(exports)
+	var got *Outcome
+	d.core.Want(d.now, &Waiter{Key: exports, Cost: 6, Done: func(o Outcome) { got = &o }})
+	before := k.total()
+	req := d.core.BuildSpend(d.now, time.Second)
+	if len(req.GetItems()) != 1 {
+		t.Fatalf("a cost above L is spent: %v", req)
+	}
+	// A larger lease comes before the answer, which is a refusal.
+	big := &Lease{amount: 50, window: d.window, deadline: d.now + time.Second}
+	big.bucket.left.Store(50)
+	leases := append(k.held(), big)
+	k.leases.Store(&leases)
+	d.core.SpendDone(d.now, d.now, &pb.SpendReply{LedgerNowUs: d.ledgerNow().UnixMicro(), Decisions: []*pb.Decision{
+		{GrantId: req.GetItems()[0].GetSpendId(), Fault: &pb.Fault{Code: "too_old", Field: "id"}},
+	}})
+	if got == nil {
+		t.Fatal("not answered")
+	}
+	if charged := k.total() - before; got.Allowed != (charged == 6) {
+		t.Fatalf("told %+v, charged %d", got.Taken, charged)
+	}
+}

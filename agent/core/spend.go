@@ -103,8 +103,9 @@ func (c *Core) spent(now Instant, s *spend, d *pb.Decision) {
 	switch reason := quota.Reason(d.GetReason()); {
 	case d.GetFault() != nil:
 		c.refused(now, k, d.GetFault())
-		if denied := k.Take(now, w.Cost); denied.Denied {
-			c.finish(w, Outcome{Taken: denied})
+		if again := k.Take(now, w.Cost); again.Allowed || again.Denied {
+			c.finish(w, Outcome{Taken: again})
+			c.tend(now, k)
 			return
 		}
 		c.finish(w, Outcome{Taken: t, Unavailable: true})

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -35,9 +34,9 @@ type Callers struct {
 	regions []*region
 	next    atomic.Uint64
 	wg      sync.WaitGroup
-	mu      sync.Mutex // guards counts and faults
+	mu      sync.Mutex // guards counts and refused
 	counts  map[quota.Key]*Count
-	faults  []string
+	refused error // the first take that an agent could not make sense of
 }
 
 type region struct {
@@ -142,7 +141,9 @@ func (c *Callers) take(ctx context.Context, r *region, client pb.DecisionService
 		r.outage[key] += e.Cost
 	case status.Code(err) == codes.InvalidArgument || status.Code(err) == codes.Unimplemented:
 		n.Refused++
-		c.fault(fmt.Errorf("%s: %s", key, status.Convert(err).Message()))
+		if c.refused == nil {
+			c.refused = fmt.Errorf("take of %s: an agent refused it: %s", key, status.Convert(err).Message())
+		}
 	default: // the agent died on it, or time ran out: nobody knows
 		n.Unavailable++
 		n.Unknown += e.Cost
@@ -162,12 +163,6 @@ func saidUnavailable(err error) bool {
 		}
 	}
 	return false
-}
-
-func (c *Callers) fault(err error) {
-	if len(c.faults) < 10 {
-		c.faults = append(c.faults, err.Error())
-	}
 }
 
 // Counts returns what was counted so far.
@@ -191,8 +186,5 @@ func (c *Callers) Counts() map[quota.Key]Count {
 func (c *Callers) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.faults) == 0 {
-		return nil
-	}
-	return errors.New("an agent refused a take of " + c.faults[0])
+	return c.refused
 }
