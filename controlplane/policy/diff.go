@@ -66,8 +66,8 @@ func (p part) summary() string {
 	return strings.Join(words, ", ")
 }
 
-// Sum identifies the document's meaning: texts that differ in comments, order, files or
-// written-out defaults have one sum.
+// Sum identifies what the files mean: texts that differ in comments, order, files or
+// written-out defaults have one sum. Overrides made by command are not in it.
 func (d *Document) Sum() string {
 	h := sha256.New()
 	for _, p := range parts(d) {
@@ -85,11 +85,11 @@ func (d *Document) Sum() string {
 // document is one that does not exist.
 func Diff(from, to *Document) []Change {
 	before := map[string]part{}
-	for _, p := range parts(from) {
+	for _, p := range allParts(from) {
 		before[p.path] = p
 	}
 	var changes []Change
-	for _, p := range parts(to) {
+	for _, p := range allParts(to) {
 		was, existed := before[p.path]
 		delete(before, p.path)
 		if !existed {
@@ -116,7 +116,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// parts lists everything that a document means.
+// parts lists everything that the files of a document mean.
 func parts(d *Document) []part {
 	if d == nil {
 		return nil
@@ -138,6 +138,20 @@ func parts(d *Document) []part {
 	return all
 }
 
+// allParts are the parts of the files and the overrides that were made by command.
+func allParts(d *Document) []part {
+	all := parts(d)
+	if d == nil || len(d.Commands) == 0 {
+		return all
+	}
+	dimensions := newCommandReader(d).dimensions
+	for _, o := range d.Commands {
+		path := "overrides." + segment(o.Command.Dimension) + "." + segment(o.Tenant)
+		all = append(all, part{path, dimensions[o.Command.Dimension].overrideFacts(o)})
+	}
+	return all
+}
+
 func (d *Dimension) parts(path string) []part {
 	all := []part{{path, d.facts()}}
 	for _, r := range d.Lease.Regions {
@@ -153,11 +167,14 @@ func (d *Dimension) parts(path string) []part {
 			factOf("overshoot", d.overshootOf(p).String()), optional("lease.max", orWord(p.LeaseMax, none), none))})
 	}
 	for _, o := range d.Overrides {
-		all = append(all, part{path + ".overrides." + segment(o.Tenant), append(d.limitFacts(o.Limit, o.Rate),
-			factOf("owner", strconv.Quote(o.Owner)), factOf("reason", strconv.Quote(o.Reason)),
-			factOf("expires", o.Expires.Format(time.RFC3339Nano)))})
+		all = append(all, part{path + ".overrides." + segment(o.Tenant), d.overrideFacts(o)})
 	}
 	return all
+}
+
+func (d *Dimension) overrideFacts(o *Override) []fact {
+	return append(d.limitFacts(o.Limit, o.Rate), factOf("owner", strconv.Quote(o.Owner)),
+		factOf("reason", strconv.Quote(o.Reason)), factOf("expires", o.Expires.Format(time.RFC3339Nano)))
 }
 
 func (o *Operation) parts(path string) []part {

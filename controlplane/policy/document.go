@@ -23,9 +23,11 @@ type Document struct {
 	Tenants      []Tenant
 	Dimensions   []*Dimension
 	Operations   []*Operation // by name
+	Commands     []*Override  // made by command, by dimension and tenant
 	Warnings     []Fault      // accepted, but hardly meant
 
-	files []File
+	files   []File
+	checked time.Time // the time of day it was checked for; zero: none
 }
 
 // Tenant is an entry of the tenant list. Plan is empty if the entry names none.
@@ -115,8 +117,19 @@ type Override struct {
 	Rate    quota.Rate // kind rate, unless unlimited
 	Owner   string
 	Reason  string
-	Expires time.Time // first instant at which it no longer counts
-	Until   string    // Expires as written
+	Expires time.Time        // first instant at which it no longer counts
+	Until   string           // Expires as written
+	Command *CommandOverride // as it was given by command; nil: a policy file has it
+}
+
+// fileOverride returns a tenant's override in the policy files, or nil.
+func (d *Dimension) fileOverride(tenant string) *Override {
+	for _, o := range d.Overrides {
+		if o.Tenant == tenant {
+			return o
+		}
+	}
+	return nil
 }
 
 // Overshoot is the exposure budget B as the policy states it: a share of the limit, or an

@@ -234,7 +234,7 @@ func validatePlan(name string) error { return quota.ValidateDimension(name) }
 // finish puts the document into its one order.
 func (b *builder) finish() {
 	d := b.doc
-	d.files = b.files
+	d.files, d.checked = b.files, b.now
 	d.Warnings = sorted(b.warnings)
 	slices.SortFunc(d.Tenants, func(x, y Tenant) int { return cmp.Compare(x.Name, y.Name) })
 	slices.SortFunc(d.Dimensions, func(x, y *Dimension) int { return cmp.Compare(x.Name, y.Name) })

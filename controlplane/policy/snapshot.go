@@ -77,7 +77,8 @@ type rules struct {
 	dimension *Dimension
 	terms     Terms // without a limit and budget
 	plans     map[string]Plan
-	overrides map[string]*Override
+	overrides map[string]*Override // of the files
+	commands  map[string]*Override // made by command; they are stronger
 }
 
 // Terms is what holds for one key in one window.
@@ -114,7 +115,7 @@ type Match struct {
 	Plan        string    // the tenant's plan, "" if it has none
 	PlanDefault bool      // Plan is the default plan, not one that the tenant's entry names
 	PlanKnown   bool      // the dimension gives Plan a limit
-	Override    *Override // the tenant's override here, if there is one; read-only
+	Override    *Override // the tenant's override here, the stronger one that has not expired; read-only
 	Lapsed      bool      // Override had expired when the window began
 }
 
@@ -150,7 +151,27 @@ func (d *Document) Snapshot(version int64) *Snapshot {
 		}
 		s.dimensions[dim.Name] = r
 	}
+	for _, o := range d.Commands {
+		r := s.dimensions[o.Command.Dimension]
+		if r.commands == nil {
+			r.commands = map[string]*Override{}
+		}
+		r.commands[o.Tenant] = o
+	}
 	return s
+}
+
+// override returns the tenant's override at a moment: one made by command before one of the
+// files, one that still counts before one that has expired.
+func (r *rules) override(tenant string, at time.Time) (over *Override, lapsed bool) {
+	over = r.commands[tenant]
+	if over != nil && at.Before(over.Expires) {
+		return over, false
+	}
+	if o := r.overrides[tenant]; o != nil && (over == nil || at.Before(o.Expires)) {
+		return o, !at.Before(o.Expires)
+	}
+	return over, over != nil
 }
 
 // Document returns what the snapshot was made of.
@@ -168,9 +189,9 @@ func (s *Snapshot) Dimension(name string) (*Dimension, bool) {
 // Dimensions returns all dimensions by name. The list and what it holds are read-only.
 func (s *Snapshot) Dimensions() []*Dimension { return s.doc.Dimensions }
 
-// Resolve returns the terms of a key for the window that begins at windowStart (the present
-// moment where the window is endless: Dimension.Moment tells), and the
-// rule that decided: the tenant's override if it has not expired when the window begins,
+// Resolve returns the terms of a key for the window that begins at windowStart (an endless
+// window: at the present moment, see Dimension.Moment), and the rule that decided: the
+// tenant's override if it has not expired then, one made by command before one of the files,
 // else the dimension's limit for the tenant's plan, else the dimension's limit. An override
 // changes the limit only: its overshoot is that of the plan, else of the dimension. The
 // error is ErrUnknownDimension, ErrUnknownTenant where only listed tenants are admitted, or a
@@ -200,9 +221,9 @@ func (s *Snapshot) Resolve(key quota.Key, windowStart time.Time) (Terms, Match, 
 			terms.LeaseMax = p.LeaseMax
 		}
 	}
-	if o, ok := r.overrides[key.Tenant]; ok {
-		m.Override, m.Lapsed = o, !windowStart.Before(o.Expires)
-		if !m.Lapsed {
+	if o, lapsed := r.override(key.Tenant, windowStart); o != nil {
+		m.Override, m.Lapsed = o, lapsed
+		if !lapsed {
 			m.Rule, terms.Limit, terms.Rate = RuleOverride, o.Limit, o.Rate
 		}
 	}
