@@ -97,17 +97,15 @@ func changeOverridesOnce(ctx context.Context, log Log, now time.Time, who, why s
 		return Applied{}, err
 	}
 	after := before.Keeping(overrides, now)
-	applied := Applied{Version: head.Version, Warnings: warnings}
-	if same(before.Keeping(head.Overrides, now), after) {
+	before = before.Keeping(head.Overrides, now)
+	applied := Applied{Version: head.Version, Changes: Diff(before, after), Warnings: warnings}
+	if len(applied.Changes) == 0 { // that one has expired is not this change's doing
 		return applied, nil
 	}
 	r := Record{Text: head.Text, Sum: head.Sum, Overrides: after.CommandOverrides(), Source: SourceOverride, Who: who, Why: why}
 	if applied.Version, err = log.Append(ctx, head.Version, r); err != nil {
 		return Applied{}, fmt.Errorf("append policy version after %d: %w", head.Version, err)
 	}
-	applied.Changed, applied.Changes = true, Diff(before, after)
+	applied.Changed = true
 	return applied, nil
 }
-
-// same reports whether two documents mean the same, overrides by command included.
-func same(a, b *Document) bool { return len(Diff(a, b)) == 0 }

@@ -55,25 +55,33 @@ func clock(minute int) string { return fmt.Sprintf("%02d:%02d", minute/60, minut
 // terms. So does a plan's largest lease; of a plan's and the schedule's, the smaller counts.
 func (d *Dimension) LeaseAt(plan string, at time.Time) Lease {
 	lease, scheduled := d.Lease, false
-	if len(lease.Schedule) > 0 {
-		local := d.Period.Local(at)
-		minute := local.Hour()*60 + local.Minute()
-		for _, s := range lease.Schedule {
-			if !s.contains(minute) {
-				continue
-			}
-			if s.TTL > 0 {
-				lease.TTL, lease.Grace = s.TTL, s.Grace
-			}
-			if s.Max > 0 {
-				lease.Max, scheduled = s.Max, true
-			}
+	if s := d.slotAt(at); s != nil {
+		if s.TTL > 0 {
+			lease.TTL, lease.Grace = s.TTL, s.Grace
+		}
+		if s.Max > 0 {
+			lease.Max, scheduled = s.Max, true
 		}
 	}
 	if most := d.planLeaseMax(plan); most > 0 && (!scheduled || most < lease.Max) {
 		lease.Max = most
 	}
 	return lease
+}
+
+// slotAt is the part of the schedule that holds at a moment, or nil.
+func (d *Dimension) slotAt(at time.Time) *Slot {
+	if len(d.Lease.Schedule) == 0 {
+		return nil
+	}
+	local := d.Period.Local(at)
+	minute := local.Hour()*60 + local.Minute()
+	for i := range d.Lease.Schedule {
+		if s := &d.Lease.Schedule[i]; s.contains(minute) {
+			return s
+		}
+	}
+	return nil
 }
 
 // planLeaseMax is the largest lease of a plan, or 0 if the plan names none.

@@ -157,7 +157,7 @@ func Rollback(ctx context.Context, log Log, to int64, now time.Time, who, why st
 		return 0, false, fmt.Errorf("read policy version %d: %w", to, err)
 	}
 	doc = doc.Keeping(old.Overrides, now)
-	if head.Sum == old.Sum && same(doc.Keeping(head.Overrides, now), doc) {
+	if head.Sum == old.Sum && len(Diff(doc.Keeping(head.Overrides, now), doc)) == 0 {
 		return head.Version, false, nil
 	}
 	return appendAfter(ctx, log, head, Record{Text: old.Text, Sum: old.Sum, Overrides: doc.CommandOverrides(),
