@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,8 +80,10 @@ func swap(key, line string) string {
 // overrideOf is a dimension with one override.
 func overrideOf(fields string) string { return dimensionWith("overrides:", "- {"+fields+"}") }
 
+type badInput struct{ name, text, want string }
+
 // badInputs are files with one mistake each, and what people read about it.
-var badInputs = []struct{ name, text, want string }{
+var badInputs = []badInput{
 	{"unknown field", dimensionWith("limitt: 5"), `policy.yaml:7: dimensions[0].limitt: unknown field; allowed: name, description, unit, kind, limit,`},
 	{"unknown field at the root", "dimension: []\n" + dimensionWith(), `policy.yaml:1: dimension: unknown field; allowed: unlisted_tenants, default_plan, tenants, dimensions`},
 	{"wrong type", swap("limit", `limit: many`), `policy.yaml:4: dimensions[0].limit: "many" is text; allowed: a whole number of 0 or more, or the word unlimited`},
@@ -159,7 +162,7 @@ var badInputs = []struct{ name, text, want string }{
 
 func TestBadInputIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, tc := range badInputs {
+	for _, tc := range slices.Concat(badInputs, badKinds, badLeases, badOutages, badOperations) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			d, err := parseOne(tc.text)
