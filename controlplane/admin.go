@@ -148,9 +148,12 @@ func (c *ControlPlane) RollbackPolicy(ctx context.Context, m *pb.RollbackPolicyR
 	if err != nil {
 		return nil, policyError("roll back policy", err)
 	}
-	_, after, err := c.newestPolicy(ctx)
+	newest, after, err := c.newestPolicy(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if before != nil && newest.Version != head.Version { // that one has expired is not this change's doing
+		before = before.Keeping(head.Overrides, c.desk.Now())
 	}
 	for _, change := range policy.Diff(before, after) {
 		reply.Changes = append(reply.Changes, change.String())
