@@ -36,6 +36,7 @@ func commands(sh *shell) []*cobra.Command {
 		newReplayCommand(sh),
 		newMigrateCommand(sh),
 		newPolicyCommand(sh),
+		newOverrideCommand(sh),
 		newTenantCommand(sh),
 		newUsageCommand(sh),
 		newLeaseCommand(sh),
