@@ -111,32 +111,33 @@ func (b *Book) repeat(g *Grant, sameTerms bool) (Answer, error) {
 // that can be trusted, and due leases closed first, so that their units are back in the pool
 // before a request is refused for want of them.
 func (b *Book) decidable(id ID, account AccountID, terms Terms) (*Account, time.Time, error) {
-	a, now, err := b.openFor(id, account, terms)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	if !account.Window.Contains(now) {
-		return nil, time.Time{}, ErrWindow
-	}
-	if err := b.Expire(account); err != nil {
-		return nil, time.Time{}, err
-	}
-	return a, now, nil
+	return b.decidableAhead(id, account, terms, 0)
 }
 
-// openFor opens an account for a new decision, whatever its window.
-func (b *Book) openFor(id ID, account AccountID, terms Terms) (*Account, time.Time, error) {
+// decidableAhead is decidable for what may concern the next window too, if that begins within
+// lead.
+func (b *Book) decidableAhead(id ID, account AccountID, terms Terms, lead time.Duration) (*Account, time.Time, error) {
 	if err := b.checkID(id); err != nil {
 		return nil, time.Time{}, err
 	}
 	if b.loaded.ClockSuspect {
 		return nil, time.Time{}, ErrClock
 	}
+	a, ok := b.accounts[account]
+	if !ok {
+		return nil, time.Time{}, ErrNotLocked
+	}
+	now := b.nowAt(a)
+	if !within(account.Window, now, lead) {
+		return nil, time.Time{}, ErrWindow
+	}
 	if _, err := b.Open(account, terms); err != nil {
 		return nil, time.Time{}, err
 	}
-	a := b.accounts[account]
-	return a, b.nowAt(a), nil
+	if err := b.Expire(account); err != nil {
+		return nil, time.Time{}, err
+	}
+	return a, now, nil
 }
 
 // size asks the sizer and cuts its answer to what the rules allow.

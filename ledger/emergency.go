@@ -1,24 +1,28 @@
 package ledger
 
-import "github.com/quotalease/quotalease/ledger/quota"
+import (
+	"math"
+	"time"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// anyTimeAhead: an allowance for the next window may be taken at any time in the present one,
+// because an outage that lasts into it may begin at any time. Which window is the next is the
+// calendar's to say.
+const anyTimeAhead = time.Duration(math.MaxInt64)
 
 // askEmergency decides on an allowance for an outage: units that its agent may use, up to the
 // end of the window, while the ledger cannot be reached (section 6). It comes from the pot that
 // policy gives each window and needs no headroom. All that is authorised and not confirmed
 // unspent stays charged to the pot, whoever died with it, so that E is at most the pot however
 // many agents ask, however long outages last and however often they come.
-//
-// The allowance of a coming window is given ahead: the outage may begin before it does.
 func (b *Book) askEmergency(ask Ask, terms Terms) (Answer, error) {
-	a, now, err := b.openFor(ask.ID, ask.Account, terms)
+	if ask.Account.Window.Endless() {
+		return Answer{}, refuse(CodeInvalid, ask.ID, "emergency", "only for a key whose window ends")
+	}
+	a, now, err := b.decidableAhead(ask.ID, ask.Account, terms, anyTimeAhead)
 	if err != nil {
-		return Answer{}, err
-	}
-	w := ask.Account.Window
-	if w.Endless() || !now.Before(w.End) {
-		return Answer{}, ErrWindow
-	}
-	if err := b.Expire(ask.Account); err != nil {
 		return Answer{}, err
 	}
 	b.See(ask.Account.Key, ask.Agent)
@@ -35,10 +39,8 @@ func (b *Book) askEmergency(ask Ask, terms Terms) (Answer, error) {
 	case amount < ask.Need:
 		g.Reason = quota.Exhausted
 	default:
-		g.State, g.Amount, g.ExpiresAt = Live, amount, w.End
-		if w.Start.After(now) {
-			g.StartsAt = w.Start
-		}
+		g.State, g.Amount = Live, amount
+		g.StartsAt, g.ExpiresAt = startsAt(ask.Account.Window, now), ask.Account.Window.End
 		g.TTL = g.ExpiresAt.Sub(now)
 		g.ClosesAt = g.ExpiresAt.Add(terms.Grace)
 	}
