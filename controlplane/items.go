@@ -107,7 +107,7 @@ func (a *attempt) ask(r *request, x ask) (*pb.Decision, error) {
 	account.Key = x.key
 	return a.settle(x, func() (ledger.Answer, error) {
 		return a.book.Ask(ledger.Ask{ID: x.id, Account: account, Agent: r.hello.Incarnation,
-			Region: r.hello.Region, Want: x.want, Need: x.need}, at.terms, SizeLease(at.leaseMax))
+			Region: r.hello.Region, Want: x.want, Need: x.need, Emergency: x.emergency}, at.terms, SizeLease(at.leaseMax))
 	})
 }
 

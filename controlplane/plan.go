@@ -164,6 +164,12 @@ func (s *scoper) add(r *request) {
 			s.account(s.reported(x.Account))
 		}
 	}
+	for _, x := range r.renewals {
+		if x.fault == nil {
+			s.grants[x.ID] = true
+			s.account(s.place(x.Account.Key))
+		}
+	}
 	for _, list := range [][]ask{r.cancels, r.asks, r.spends, r.refunds} {
 		for _, x := range list {
 			if x.fault == nil {

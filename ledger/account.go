@@ -161,8 +161,9 @@ func (a *Account) RealisedOvershoot() Units {
 }
 
 // Bound is the most that can have been used in this window by now, as the ledger knows it:
-// S + O + H + U (3.3; unleased use that nobody has reported yet comes on top).
-func (a *Account) Bound() Units { return a.charged() + a.Uncertain }
+// S + O + H + U + E, where what was spent of E is in S already (3.3; unleased use that nobody
+// has reported yet comes on top).
+func (a *Account) Bound() Units { return a.charged() + a.Uncertain + a.Emergency - a.Extended }
 
 // movable is how much of H a grant (half the exposure) or a spend (all of it) may move to U
 // (3.2). held is the part of H whose grants are at hand.

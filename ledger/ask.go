@@ -14,7 +14,9 @@ type Ask struct {
 	Agent   ID
 	Region  string
 	Want    Units // what the agent's demand needs, 1 or more
-	Need    Units // the smallest lease that would help, 1..Want
+	Need    Units // the smallest lease that would help, 1..Want; slots: what is put to use at once
+
+	Emergency bool // an allowance for an outage, from the window's pot (section 6)
 }
 
 // Room is what a sizer may hand out.
@@ -49,9 +51,12 @@ func (b *Book) Ask(ask Ask, terms Terms, size Sizer) (Answer, error) {
 		return Answer{}, refuse(CodeInvalid, ask.ID, "amount", "1 <= need <= want")
 	}
 	if g, ok := b.grants[ask.ID]; ok {
-		same := g.Kind == KindLease && g.Account.Key == ask.Account.Key && g.Agent == ask.Agent &&
+		same := ask.answeredBy(g.Kind) && g.Account.Key == ask.Account.Key && g.Agent == ask.Agent &&
 			g.Asked == ask.Want && g.Need == ask.Need
 		return b.repeat(g, same || g.State == Withdrawn && g.Agent == ask.Agent)
+	}
+	if ask.Emergency {
+		return b.askEmergency(ask, terms)
 	}
 	a, now, err := b.decidable(ask.ID, ask.Account, terms)
 	if err != nil {
@@ -60,7 +65,7 @@ func (b *Book) Ask(ask Ask, terms Terms, size Sizer) (Answer, error) {
 	b.See(ask.Account.Key, ask.Agent)
 	before := *a
 	g := Grant{
-		ID: ask.ID, Account: ask.Account, Kind: KindLease, State: Denied, Class: a.Class,
+		ID: ask.ID, Account: ask.Account, Kind: a.leaseKind(), State: Denied, Class: a.Class,
 		Agent: ask.Agent, Region: ask.Region, Asked: ask.Want, Need: ask.Need,
 		Generation: a.Generation, PolicyVersion: a.PolicyVersion, IssuedAt: now,
 	}
@@ -72,11 +77,22 @@ func (b *Book) Ask(ask Ask, terms Terms, size Sizer) (Answer, error) {
 		}
 		g.TTL = g.ExpiresAt.Sub(now)
 		g.ClosesAt = g.ExpiresAt.Add(terms.Grace)
+		if g.Kind == KindSlots {
+			g.InUse, g.EndsAt = ask.Need, g.ClosesAt.Add(terms.MaxHold)
+		}
 	} else {
 		g.Reason = b.whyNot(a, ask.Need)
 		a.Waiting = true
 	}
 	return b.enter(a, before, g)
+}
+
+// answeredBy reports whether a record of this kind can be the answer to the ask.
+func (ask Ask) answeredBy(k GrantKind) bool {
+	if ask.Emergency {
+		return k == KindEmergency
+	}
+	return k == KindLease || k == KindSlots
 }
 
 // repeat answers a request whose id is known with the record as it stands (3.10).
@@ -95,19 +111,28 @@ func (b *Book) repeat(g *Grant, sameTerms bool) (Answer, error) {
 // that can be trusted, and due leases closed first, so that their units are back in the pool
 // before a request is refused for want of them.
 func (b *Book) decidable(id ID, account AccountID, terms Terms) (*Account, time.Time, error) {
+	return b.decidableAhead(id, account, terms, 0)
+}
+
+// decidableAhead is decidable for what may concern the next window too, if that begins within
+// lead.
+func (b *Book) decidableAhead(id ID, account AccountID, terms Terms, lead time.Duration) (*Account, time.Time, error) {
 	if err := b.checkID(id); err != nil {
 		return nil, time.Time{}, err
 	}
 	if b.loaded.ClockSuspect {
 		return nil, time.Time{}, ErrClock
 	}
+	a, ok := b.accounts[account]
+	if !ok {
+		return nil, time.Time{}, ErrNotLocked
+	}
+	now := b.nowAt(a)
+	if !within(account.Window, now, lead) {
+		return nil, time.Time{}, ErrWindow
+	}
 	if _, err := b.Open(account, terms); err != nil {
 		return nil, time.Time{}, err
-	}
-	a := b.accounts[account]
-	now := b.nowAt(a)
-	if !account.Window.Contains(now) {
-		return nil, time.Time{}, ErrWindow
 	}
 	if err := b.Expire(account); err != nil {
 		return nil, time.Time{}, err
@@ -117,6 +142,9 @@ func (b *Book) decidable(id ID, account AccountID, terms Terms) (*Account, time.
 
 // size asks the sizer and cuts its answer to what the rules allow.
 func (b *Book) size(a *Account, ask Ask, terms Terms, size Sizer) Units {
+	if a.Kind == quota.Concurrency {
+		return b.sizeSlots(a, ask, terms, size)
+	}
 	most := b.grantable(a)
 	if a.Class == quota.Exact || most < 1 {
 		return 0

@@ -224,7 +224,7 @@ func (b *Book) enter(a *Account, before Account, g Grant) (Answer, error) {
 	if err := b.replace(a, g); err != nil {
 		return Answer{}, err
 	}
-	if g.Amount > 0 {
+	if g.Amount > 0 && g.Kind != KindEmergency {
 		if err := b.makeRoom(a); err != nil {
 			return Answer{}, err
 		}
@@ -248,6 +248,7 @@ func (b *Book) touched(a *Account, before Account) {
 			b.record(Event{Kind: EventGrew, Account: a.ID, Generation: a.Generation})
 		}
 	}
+	a.forgetEnded()
 	if o := a.RealisedOvershoot(); o > a.Overshoot {
 		a.Overshoot = o
 		b.record(Event{Kind: EventOvershoot, Account: a.ID, Units: o})

@@ -17,7 +17,7 @@ func (b *Book) Fold(id AccountID, before time.Time) (int, error) {
 	n := 0
 	sum := b.foldedTallies[id]
 	for _, g := range b.ofAccount[id] {
-		if !g.settled() || g.Kind == KindUnleased || !g.UpdatedAt.Before(before) || !b.tooOld(g.ID) {
+		if !g.Foldable() || !g.UpdatedAt.Before(before) || !b.tooOld(g.ID) {
 			continue
 		}
 		next, err := sum.plus(g.Tally(), 1)
@@ -37,8 +37,11 @@ func (b *Book) Fold(id AccountID, before time.Time) (int, error) {
 	return n, nil
 }
 
-// settled reports that nothing of the grant is outstanding, held or uncertain.
-func (g *Grant) settled() bool {
+// Foldable reports that nothing of the grant is outstanding, held or uncertain and that its
+// kind may go. What time has yet to end stays: slots in use of a closed lease, and an allowance
+// for an outage without its final report.
+func (g *Grant) Foldable() bool {
 	t := g.Tally()
-	return t.Outstanding == 0 && t.Held == 0 && t.Uncertain == 0 && g.State != Live
+	waits := g.State == Closed && (g.Kind == KindSlots || g.Kind == KindEmergency)
+	return t.Outstanding == 0 && t.Held == 0 && t.Uncertain == 0 && g.State != Live && g.Kind != KindUnleased && !waits
 }

@@ -74,8 +74,13 @@ type Grant struct {
 	InUse Units // slots: in use, as that said
 }
 
-// use is what reports say was used, in all.
-func (g *Grant) use() Units { return g.Taken - g.Refunded }
+// use is what reports say was used, in all; of slots, what is in use.
+func (g *Grant) use() Units {
+	if g.Kind == KindSlots {
+		return g.InUse
+	}
+	return g.Taken - g.Refunded
+}
 
 // consumed splits use into the part inside the amount and the excess, which is unleased.
 func (g *Grant) consumed() (inside, excess Units) {
@@ -94,8 +99,12 @@ func (g *Grant) rest() Units {
 func (g *Grant) Tally() Tally {
 	inside, excess := g.consumed()
 	t := Tally{Unleased: excess}
-	if g.Kind == KindSpend {
+	switch g.Kind {
+	case KindSpend:
 		t.Spent = inside
+		return t
+	case KindEmergency:
+		t.Extended, t.Emergency = inside, g.Amount-g.Back
 		return t
 	}
 	t.Granted, t.Leased = g.Amount, inside
@@ -107,6 +116,8 @@ func (g *Grant) Tally() Tally {
 		unconfirmed = g.rest()
 		t.Uncertain = min(g.Uncertain, unconfirmed)
 		t.Held = unconfirmed - t.Uncertain
+	case Final:
+		unconfirmed = g.rest() // of slots that ended; anything else has none
 	}
 	if g.RevokedAt.IsZero() {
 		t.Returned, t.Expired = g.Back, unconfirmed
@@ -118,12 +129,16 @@ func (g *Grant) Tally() Tally {
 
 // normalise restores the invariants of the grant's state after its counters changed.
 func (g *Grant) normalise() {
-	switch g.State {
-	case Final:
+	switch {
+	case g.Kind == KindEmergency && g.State != Final:
+		// It stays in the pot's charge until it is confirmed unspent.
+	case g.State == Final && g.Kind == KindSlots:
+		g.InUse, g.Uncertain = 0, 0
+	case g.State == Final:
 		// What a refund frees on a settled grant goes back to the pool (3.11).
 		g.Back += g.rest()
 		g.Uncertain = 0
-	case Closed:
+	case g.State == Closed:
 		// A late report takes from H first, then U (3.7); best_effort keeps all in U (3.2).
 		g.Uncertain = min(g.Uncertain, g.rest())
 		if g.Class == quota.BestEffort {

@@ -23,6 +23,9 @@ func (b *Book) Spend(s Spend, terms Terms) (Answer, error) {
 	if s.Cost < 1 {
 		return Answer{}, refuse(CodeInvalid, s.ID, "cost", "1 or more")
 	}
+	if terms.Kind == quota.Concurrency {
+		return Answer{}, refuse(CodeInvalid, s.ID, "key", "a key that is spent: slots are leased, also one by one")
+	}
 	if g, ok := b.grants[s.ID]; ok {
 		same := g.Kind == KindSpend && g.Account.Key == s.Account.Key && g.Agent == s.Agent && g.Asked == s.Cost
 		return b.repeat(g, same || g.State == Withdrawn && g.Agent == s.Agent)

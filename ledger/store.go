@@ -17,7 +17,7 @@ type Store interface {
 	// batch again: rules are idempotent by id, so that the second run finds what the first
 	// one wrote. An error from fn changes nothing and is returned as it is.
 	Update(ctx context.Context, s Scope, fn func(*Book) error) error
-	// Due lists accounts that hold leases to close, soonest first, at most limit.
+	// Due lists accounts that hold leases to close or slots to end, soonest first, at most limit.
 	Due(ctx context.Context, limit int) ([]AccountID, error)
 }
 

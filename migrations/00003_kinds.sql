@@ -37,8 +37,10 @@ ALTER TABLE lease_grant
     DROP CONSTRAINT lease_grant_kinds,
     ADD CONSTRAINT lease_grant_kinds CHECK (kind BETWEEN 1 AND 5 AND state BETWEEN 1 AND 5) NOT VALID;
 
--- Slots of closed leases: when what is held or uncertain of them no longer counts.
-CREATE INDEX lease_grant_ending ON lease_grant (ends_at) WHERE state = 2 AND kind = 5;
+-- Slots of closed leases: when what is held or uncertain of them no longer counts. Of all
+-- accounts for the sweeper, and of one account before a decision in it.
+CREATE INDEX lease_grant_due_to_end ON lease_grant (ends_at) WHERE state = 2 AND kind = 5;
+CREATE INDEX lease_grant_ending ON lease_grant (account_id, ends_at) WHERE state = 2 AND kind = 5;
 
 ALTER TABLE account_folded
     ADD COLUMN emergency bigint NOT NULL DEFAULT 0,

@@ -89,7 +89,8 @@ func everyFieldComesBack(r *room) {
 		return err
 	})
 	r.writeRaise(agent)
-	r.everyFieldWasSet()
+	r.writeEmergency(agent)
+	r.everyFieldWasSet(r.writeSlots(agent))
 	r.verify()
 }
 
@@ -182,7 +183,7 @@ func (r *room) compare(c ledger.Changes) {
 
 // everyFieldWasSet fails if a field of the records was never other than zero: then the case
 // above would not notice that a store drops it.
-func (r *room) everyFieldWasSet() {
+func (r *room) everyFieldWasSet(others ...ledger.AccountID) {
 	r.Helper()
 	set := map[string]bool{}
 	note := func(v any) {
@@ -192,7 +193,9 @@ func (r *room) everyFieldWasSet() {
 			set[name] = set[name] || !val.FieldByIndex(f.Index).IsZero()
 		}
 	}
-	note(r.state(r.account))
+	for _, id := range append(others, r.account) {
+		note(r.state(id))
+	}
 	grants, err := r.Store.Grants(r.Context(), ledger.GrantQuery{})
 	r.must(err)
 	for _, g := range grants {

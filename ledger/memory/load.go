@@ -71,6 +71,12 @@ func (s *Store) loadGrants(a *account, scope ledger.Scope, l ledger.Loaded, take
 		}
 		take(r)
 	}
+	for _, r := range a.ending.list[:min(len(a.ending.list), ledger.DueBatch)] {
+		if r.grant.EndsAt.After(now) {
+			break
+		}
+		take(r)
+	}
 	for _, agent := range scope.Agents {
 		if of, ok := a.ofAgent[agent]; ok {
 			for _, r := range of.list {

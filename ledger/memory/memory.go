@@ -24,6 +24,7 @@ type Store struct {
 	grants        map[ledger.ID]*record
 	byID          index // all grants
 	due           index // live leases of all accounts, soonest to close first
+	ending        index // slots of closed leases of all accounts, soonest to end first
 	participants  map[quota.Key]map[ledger.ID]ledger.Participant
 	incarnations  map[ledger.ID]ledger.Incarnation
 	events        []ledger.Event // by rising id
@@ -46,6 +47,7 @@ func New(now func() time.Time) *Store {
 		grants:       map[ledger.ID]*record{},
 		byID:         index{order: byID},
 		due:          index{order: soonestClosed},
+		ending:       index{order: soonestEnded},
 		participants: map[quota.Key]map[ledger.ID]ledger.Participant{},
 		incarnations: map[ledger.ID]ledger.Incarnation{},
 	}
@@ -162,6 +164,7 @@ func (s *Store) put(g ledger.Grant) {
 	if ok {
 		a.remove(r)
 		s.due.remove(r)
+		s.ending.remove(r)
 	} else {
 		r = &record{}
 		s.grants[g.ID] = r
@@ -174,12 +177,16 @@ func (s *Store) put(g ledger.Grant) {
 	if g.State == ledger.Live {
 		s.due.add(r)
 	}
+	if r.ends() {
+		s.ending.add(r)
+	}
 }
 
 func (s *Store) drop(id ledger.ID) {
 	r := s.grants[id]
 	s.accounts[r.grant.Account].remove(r)
 	s.due.remove(r)
+	s.ending.remove(r)
 	s.byID.remove(r)
 	delete(s.grants, id)
 }

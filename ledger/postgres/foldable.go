@@ -15,7 +15,8 @@ const walkGrantsSQL = `-- name: walk_grants
 SELECT w.id, w.account_id, w.foldable
 FROM (SELECT g.id, g.account_id,
              g.state <> 1 AND g.kind <> 3 AND g.updated_at < $4::timestamptz
-             AND g.outstanding = 0 AND g.held = 0 AND g.uncertain = 0 AS foldable
+             AND g.outstanding = 0 AND g.held = 0 AND g.uncertain = 0
+             AND NOT (g.state = 2 AND g.kind IN (4, 5)) AS foldable
       FROM lease_grant g
       WHERE g.id > $1::uuid
       ORDER BY g.id

@@ -14,7 +14,7 @@ import (
 // loadGrantsSQL reads what the scope names, oldest decision first: that is the order in which
 // the rules move held units. The ids are gathered first and looked up by the primary key, so
 // that a grant wanted for two reasons comes once. $2 are the locked accounts, $3 their clocks,
-// $4 those that are bounded. The agents' own leases are looked up pair by pair or, if that is
+// $4 those that are bounded, $12 those whose slots time ends, with their clocks. The agents' own leases are looked up pair by pair or, if that is
 // too many pairs ($11), picked from all live leases of the accounts.
 const loadGrantsSQL = `-- name: load_grants
 SELECT a.tenant, a.dimension, a.window_start, a.window_end,
@@ -32,6 +32,13 @@ WHERE g.id = ANY (ARRAY(
         SELECT d.id FROM lease_grant d
         WHERE d.account_id = w.account_id AND d.state = 1 AND d.closes_at <= w.clock
         ORDER BY d.closes_at, d.id LIMIT $8::integer) AS due
+    UNION
+    SELECT ending.id
+    FROM unnest($12::bigint[], $13::timestamptz[]) AS w (account_id, clock)
+    CROSS JOIN LATERAL (
+        SELECT e.id FROM lease_grant e
+        WHERE e.account_id = w.account_id AND e.state = 2 AND e.kind = 5 AND e.ends_at <= w.clock
+        ORDER BY e.ends_at LIMIT $8::integer) AS ending
     UNION
     SELECT held.id
     FROM unnest($4::bigint[]) AS w (account_id)
@@ -62,7 +69,7 @@ WHERE g.id = ANY (ARRAY(
     CROSS JOIN LATERAL (
         SELECT f.id FROM lease_grant f
         WHERE f.account_id = w.account_id AND f.updated_at < $7::timestamptz AND f.state <> 1 AND f.kind <> 3
-          AND f.outstanding = 0 AND f.held = 0 AND f.uncertain = 0
+          AND f.outstanding = 0 AND f.held = 0 AND f.uncertain = 0 AND NOT (f.state = 2 AND f.kind IN (4, 5))
         ORDER BY f.id LIMIT $10::integer) AS old
     WHERE $7::timestamptz IS NOT NULL))
 ORDER BY g.issued_at, g.id`
@@ -104,10 +111,13 @@ func (tx *transaction) load(ctx context.Context) error {
 
 func (tx *transaction) grantArgs() []any {
 	locked := tx.loaded.Accounts
-	var bounded []ledger.Account
+	var bounded, slots []ledger.Account
 	for _, a := range locked {
 		if a.Class == quota.Bounded {
 			bounded = append(bounded, a)
+		}
+		if a.Kind == quota.Concurrency {
+			slots = append(slots, a)
 		}
 	}
 	row := func(a *ledger.Account) int64 { return tx.rows[a.ID] }
@@ -122,6 +132,7 @@ func (tx *transaction) grantArgs() []any {
 		uuidsOf(tx.target.agents), tx.target.live, timeOrNull(tx.target.foldOld),
 		int32(ledger.DueBatch), int32(ledger.HeldBatch), int32(ledger.FoldBatch),
 		len(locked)*len(tx.target.agents) > maxPairs,
+		column(slots, row), column(slots, clock),
 	}
 }
 
