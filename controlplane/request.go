@@ -39,6 +39,8 @@ type ask struct {
 	key      quota.Key
 	want     quota.Units // or a spend's cost
 	need     quota.Units
+	window   quota.Window // of an ask: which it is for; empty: the current one
+	group    int32        // of a spend: those of one number above 0 are spent all or none
 	notAfter time.Time
 	raw      []byte
 	fault    *pb.Fault
@@ -80,6 +82,10 @@ func readSync(m *pb.SyncRequest, token ledger.ID) (*request, error) {
 	for _, x := range m.GetAsks() {
 		a := readAsk(x.GetGrantId(), x.GetKey())
 		a.want, a.need = quota.Units(x.GetWant()), quota.Units(x.GetNeed())
+		var err error
+		if a.window, err = windowOf(x.GetWindow()); err != nil && a.fault == nil {
+			a.fault = faultOf(err)
+		}
 		r.asks = append(r.asks, a)
 		r.name(x.GetKey(), seen)
 	}
@@ -104,6 +110,9 @@ func readSpend(m *pb.SpendRequest) (*request, error) {
 			a.fault = fault(ledger.CodeInvalid, "not_after_us", "an instant, or 0 for none")
 		} else if at > 0 {
 			a.notAfter = quota.At(time.UnixMicro(at))
+		}
+		if a.group = x.GetGroup(); a.group < 0 {
+			a.fault = fault(ledger.CodeInvalid, "group", "0 for none, or a number above it")
 		}
 		r.spends = append(r.spends, a)
 		r.name(x.GetKey(), seen)

@@ -56,6 +56,9 @@ func (a *Audit) Done() []Difference {
 	t := acc.Tally
 	// Conservation (3.6): every unit ever granted is in exactly one place.
 	a.expect("granted", t.Granted, t.Leased+t.Outstanding+t.Expired+t.Revoked+t.Returned)
+	for _, f := range acc.bucketFaults() {
+		a.expect(f.counter, f.recorded, f.wanted)
+	}
 	if o := acc.RealisedOvershoot(); o > acc.Overshoot {
 		a.expect("overshoot", acc.Overshoot, o)
 	}

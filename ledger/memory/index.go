@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
 )
 
 // record is a grant as stored, with the tally that Verify holds against it.
@@ -13,11 +14,12 @@ type record struct {
 	tally ledger.Tally
 }
 
-// settled reports that nothing of the grant is outstanding, held or uncertain, so that it may
-// be folded. Unleased use never is.
-func (r *record) settled() bool {
+// settled reports that nothing of a grant is outstanding, held or uncertain, so that it may be
+// folded; of a rate key a closed one may be whatever it holds. Unleased use never is.
+func (a *account) settled(r *record) bool {
 	t := r.tally
-	return r.grant.State != ledger.Live && r.grant.Kind != ledger.KindUnleased && t.Outstanding == 0 && t.Held == 0 && t.Uncertain == 0
+	return r.grant.State != ledger.Live && r.grant.Kind != ledger.KindUnleased &&
+		(a.row.Kind == quota.RateLimit || t.Outstanding == 0 && t.Held == 0 && t.Uncertain == 0)
 }
 
 // index is a sorted list of records. Order must not depend on anything that changes while a
@@ -59,8 +61,8 @@ type account struct {
 
 	all     map[ledger.ID]*record
 	live    index                // soonest to close first
-	held    index                // with units in H, oldest first
-	settled index                // longest untouched first
+	held    index                // with units in H that may move, oldest first
+	old     index                // that are settled, longest untouched first
 	ofAgent map[ledger.ID]*index // live leases
 }
 
@@ -70,17 +72,17 @@ func newAccount(id ledger.AccountID) *account {
 		all:     map[ledger.ID]*record{},
 		live:    index{order: soonestClosed},
 		held:    index{order: oldestIssued},
-		settled: index{order: longestUntouched},
+		old:     index{order: longestUntouched},
 		ofAgent: map[ledger.ID]*index{},
 	}
 }
 
 func (a *account) add(r *record) {
 	a.all[r.grant.ID] = r
-	if r.settled() {
-		a.settled.add(r)
+	if a.settled(r) {
+		a.old.add(r)
 	}
-	if r.tally.Held > 0 {
+	if r.tally.Held > 0 && a.row.Kind != quota.RateLimit {
 		a.held.add(r)
 	}
 	if r.grant.State != ledger.Live {
@@ -97,7 +99,7 @@ func (a *account) add(r *record) {
 
 func (a *account) remove(r *record) {
 	delete(a.all, r.grant.ID)
-	a.settled.remove(r)
+	a.old.remove(r)
 	a.held.remove(r)
 	a.live.remove(r)
 	if of, ok := a.ofAgent[r.grant.Agent]; ok {

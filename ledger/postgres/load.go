@@ -14,7 +14,8 @@ import (
 // loadGrantsSQL reads what the scope names, oldest decision first: that is the order in which
 // the rules move held units. The ids are gathered first and looked up by the primary key, so
 // that a grant wanted for two reasons comes once. $2 are the locked accounts, $3 their clocks,
-// $4 those that are bounded. The agents' own leases are looked up pair by pair or, if that is
+// $4 those whose held units may move, and $12 says which are rate keys, where a closed lease is
+// settled whatever it holds. The agents' own leases are looked up pair by pair or, if that is
 // too many pairs ($11), picked from all live leases of the accounts.
 const loadGrantsSQL = `-- name: load_grants
 SELECT a.tenant, a.dimension, a.window_start, a.window_end,
@@ -58,11 +59,11 @@ WHERE g.id = ANY (ARRAY(
     WHERE $6::boolean OR $11::boolean
     UNION
     SELECT old.id
-    FROM unnest($2::bigint[]) AS w (account_id)
+    FROM unnest($2::bigint[], $12::boolean[]) AS w (account_id, by_rate)
     CROSS JOIN LATERAL (
         SELECT f.id FROM lease_grant f
         WHERE f.account_id = w.account_id AND f.updated_at < $7::timestamptz AND f.state <> 1 AND f.kind <> 3
-          AND f.outstanding = 0 AND f.held = 0 AND f.uncertain = 0
+          AND (w.by_rate OR f.outstanding = 0 AND f.held = 0 AND f.uncertain = 0)
         ORDER BY f.id LIMIT $10::integer) AS old
     WHERE $7::timestamptz IS NOT NULL))
 ORDER BY g.issued_at, g.id`
@@ -106,7 +107,7 @@ func (tx *transaction) grantArgs() []any {
 	locked := tx.loaded.Accounts
 	var bounded []ledger.Account
 	for _, a := range locked {
-		if a.Class == quota.Bounded {
+		if a.Class == quota.Bounded && a.Kind != quota.RateLimit {
 			bounded = append(bounded, a)
 		}
 	}
@@ -122,6 +123,7 @@ func (tx *transaction) grantArgs() []any {
 		uuidsOf(tx.target.agents), tx.target.live, timeOrNull(tx.target.foldOld),
 		int32(ledger.DueBatch), int32(ledger.HeldBatch), int32(ledger.FoldBatch),
 		len(locked)*len(tx.target.agents) > maxPairs,
+		column(locked, func(a *ledger.Account) bool { return a.Kind == quota.RateLimit }),
 	}
 }
 
