@@ -113,7 +113,7 @@ func openAndRecall(b *ledger.Book, before ledger.Account, t ledger.Terms, live b
 	if err != nil {
 		return fmt.Errorf("open %s: %w", before.ID, err)
 	}
-	cut := before.Kind != 0 && after.Headroom() < 0 && after.Headroom() < before.Headroom()
+	cut := before.Kind != 0 && before.Terms != after.Terms && after.Headroom() < 0 && after.Headroom() < before.Headroom()
 	if !cut || after.Outstanding == 0 && after.Kind != quota.Concurrency { // slots come back from use
 		return nil
 	}
@@ -186,15 +186,11 @@ func (a *attempt) answerSpend(r *request) (answer, error) {
 	if len(r.spends) > 0 && a.book.ClockSuspect() {
 		return answer{err: outage("decide on spends", ledger.ErrClock)}, nil
 	}
-	reply := &pb.SpendReply{LedgerNowUs: micros(a.now)}
-	for _, x := range r.spends {
-		d, err := a.spend(r, x)
-		if err != nil {
-			return answer{}, err
-		}
-		reply.Decisions = append(reply.Decisions, d)
+	decisions, err := a.spendAll(r)
+	if err != nil {
+		return answer{}, err
 	}
-	return answer{spend: reply}, nil
+	return answer{spend: &pb.SpendReply{LedgerNowUs: micros(a.now), Decisions: decisions}}, nil
 }
 
 // locked asks for another attempt if an account is outside the scope.
@@ -251,11 +247,15 @@ func (a *attempt) state(key quota.Key) *pb.KeyState {
 	}
 	account, _ := a.book.Account(at.account)
 	s.Window = windowMessage(at.account.Window)
+	if next := windowAfter(at.dimension, at.account.Window); !next.Endless() {
+		s.Next = windowMessage(next)
+	}
 	s.Generation = account.Generation
 	s.Limit = limitNumber(at.terms.Limit)
 	s.Headroom = int64(max(0, account.Headroom()))
 	s.LeaseCap = int64(keyCap(at.terms, a.book.Agents(key, at.terms), at.leaseMax))
 	s.PolicyVersion = at.terms.PolicyVersion
-	s.Reason = string(a.book.Peek(at.account, 1))
+	reason, wait := a.book.Peek(at.account, 1)
+	s.Reason, s.RetryInUs = string(reason), upToMicros(wait)
 	return s
 }

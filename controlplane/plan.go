@@ -89,7 +89,24 @@ func resolve(s *policy.Snapshot, key quota.Key, at time.Time) *place {
 	if !ok {
 		return &place{fault: faultOf(policy.ErrUnknownDimension)}
 	}
-	return resolveIn(s, dim, ledger.AccountID{Key: key, Window: dim.Period.WindowAt(at)})
+	return resolveIn(s, dim, ledger.AccountID{Key: key, Window: windowAt(dim, at)})
+}
+
+// windowAt is a dimension's window at a moment. Rates and slots are limited at every moment
+// alike: theirs has no end.
+func windowAt(dim *policy.Dimension, at time.Time) quota.Window {
+	if dim.Kind != quota.Period {
+		return quota.Window{}
+	}
+	return dim.Period.WindowAt(at)
+}
+
+// windowAfter is the window after one; the endless one if there is none.
+func windowAfter(dim *policy.Dimension, w quota.Window) quota.Window {
+	if w.Endless() {
+		return w
+	}
+	return dim.Period.Next(w)
 }
 
 func resolveIn(s *policy.Snapshot, dim *policy.Dimension, account ledger.AccountID) *place {
@@ -97,12 +114,31 @@ func resolveIn(s *policy.Snapshot, dim *policy.Dimension, account ledger.Account
 	if err != nil {
 		return &place{fault: faultOf(err)}
 	}
-	return &place{
-		account: account, dimension: dim, leaseMax: t.LeaseMax,
-		terms: ledger.Terms{PolicyVersion: t.PolicyVersion, Kind: t.Kind, Class: t.Class, Limit: t.Limit,
-			Budget: t.Budget, TTL: t.TTL, Grace: t.Grace},
-	}
+	return &place{account: account, dimension: dim, leaseMax: t.LeaseMax, terms: termsOf(t)}
 }
+
+// termsOf is what the ledger needs of what policy says.
+func termsOf(t policy.Terms) ledger.Terms {
+	return ledger.Terms{PolicyVersion: t.PolicyVersion, Kind: t.Kind, Class: t.Class, Limit: t.Limit,
+		Budget: t.Budget, TTL: t.TTL, Grace: t.Grace}
+}
+
+// asked resolves the window that an ask names: the current one, which is what no window means
+// too, or the next. Whether it is early enough for that is the ledger's to say.
+func (p *plan) asked(x ask) *place {
+	current := p.place(x.key)
+	if current.fault != nil || x.window == (quota.Window{}) || x.window == current.account.Window {
+		return current
+	}
+	next := windowAfter(current.dimension, current.account.Window)
+	if x.window != next {
+		return &place{fault: fault(ledger.CodeInvalid, "window", allowedWindow)}
+	}
+	return resolveIn(p.snapshot, current.dimension, ledger.AccountID{Key: x.key, Window: next})
+}
+
+// allowedWindow is what an ask may name.
+const allowedWindow = "the current window of the key's calendar or, from half a ttl before it begins, the next"
 
 // reported resolves the window that a report names. A window that the calendar does not have,
 // that lies further ahead than the next one or further back than the ledger's memory is no
@@ -112,10 +148,10 @@ func (p *plan) reported(account ledger.AccountID) *place {
 	if current.fault != nil || account.Window == current.account.Window {
 		return current
 	}
-	calendar, w := current.dimension.Period, account.Window
-	tooFar := w.Start.After(calendar.Next(current.account.Window).Start)
+	dim, w := current.dimension, account.Window
+	tooFar := w.Start.After(windowAfter(dim, current.account.Window).Start)
 	tooOld := !w.Endless() && w.End.Before(p.now.Add(-p.retention))
-	if w.Endless() || tooFar || tooOld || calendar.WindowAt(w.Start) != w {
+	if w.Endless() || tooFar || tooOld || windowAt(dim, w.Start) != w {
 		return &place{fault: fault(ledger.CodeInvalid, "window", "a past, the current or the next window of the key's calendar")}
 	}
 	return resolveIn(p.snapshot, current.dimension, account)
@@ -175,6 +211,7 @@ func (s *scoper) add(r *request) {
 			if x.fault == nil {
 				s.grants[x.id] = true
 				s.account(s.place(x.key))
+				s.account(s.asked(x))
 			}
 		}
 	}

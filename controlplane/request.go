@@ -40,7 +40,9 @@ type ask struct {
 	key       quota.Key
 	want      quota.Units // or a spend's cost
 	need      quota.Units
-	emergency bool // an allowance for an outage
+	window    quota.Window // of an ask: which it is for; empty: the current one
+	emergency bool         // of an ask: an allowance for an outage
+	group     int32        // of a spend: those of one number above 0 are spent all or none
 	notAfter  time.Time
 	raw       []byte
 	fault     *pb.Fault
@@ -87,6 +89,10 @@ func readSync(m *pb.SyncRequest, token ledger.ID) (*request, error) {
 		a := readAsk(x.GetGrantId(), x.GetKey())
 		a.want, a.need = quota.Units(x.GetWant()), quota.Units(x.GetNeed())
 		a.emergency = x.GetEmergency()
+		var err error
+		if a.window, err = windowOf(x.GetWindow()); err != nil && a.fault == nil {
+			a.fault = faultOf(err)
+		}
 		r.asks = append(r.asks, a)
 		r.name(x.GetKey(), seen)
 	}
@@ -111,6 +117,9 @@ func readSpend(m *pb.SpendRequest) (*request, error) {
 			a.fault = fault(ledger.CodeInvalid, "not_after_us", "an instant, or 0 for none")
 		} else if at > 0 {
 			a.notAfter = quota.At(time.UnixMicro(at))
+		}
+		if a.group = x.GetGroup(); a.group < 0 {
+			a.fault = fault(ledger.CodeInvalid, "group", "0 for none, or a number above it")
 		}
 		r.spends = append(r.spends, a)
 		r.name(x.GetKey(), seen)

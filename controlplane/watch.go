@@ -157,6 +157,12 @@ func (h *hub) tell(e ledger.Event) {
 	switch e.Kind {
 	case ledger.EventGrew, ledger.EventLimit:
 		h.publish(ledger.ID{}, n)
+	case ledger.EventDrained:
+		n.Drained = true
+		h.publish(ledger.ID{}, n)
+	case ledger.EventWanted:
+		n.Wanted = true
+		h.publish(ledger.ID{}, n)
 	case ledger.EventRevoked:
 		n.RevokedGrant = e.Grant.Bytes()
 		h.publish(e.Agent, n)

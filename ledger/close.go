@@ -172,7 +172,7 @@ func (b *Book) heldAtHand(id AccountID) Units {
 // first, as a recorded event (3.2). The caller has checked that it may.
 func (b *Book) makeRoom(a *Account) error {
 	short := -a.Headroom()
-	if short <= 0 {
+	if short <= 0 || a.Kind == quota.RateLimit {
 		return nil
 	}
 	b.record(Event{Kind: EventMoved, Account: a.ID, Units: short})

@@ -25,7 +25,7 @@ func (b *Book) askEmergency(ask Ask, terms Terms) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	b.See(ask.Account.Key, ask.Agent)
+	b.See(ask.Account.Key, ask.Agent, ask.Region, 0)
 	before := *a
 	g := Grant{
 		ID: ask.ID, Account: ask.Account, Kind: KindEmergency, State: Denied, Class: a.Class,

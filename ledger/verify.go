@@ -59,6 +59,9 @@ func (a *Audit) Done() []Difference {
 	if t.Extended > t.Emergency {
 		a.expect("extended", t.Extended, t.Emergency)
 	}
+	for _, f := range acc.bucketFaults() {
+		a.expect(f.counter, f.recorded, f.wanted)
+	}
 	if o := acc.RealisedOvershoot(); o > acc.Overshoot {
 		a.expect("overshoot", acc.Overshoot, o)
 	}

@@ -13,6 +13,7 @@ ALTER TABLE account
     ADD COLUMN bucket_spent  bigint   NOT NULL DEFAULT 0,    -- rate keys: granted, not yet come back
     ADD COLUMN bucket_part   bigint   NOT NULL DEFAULT 0,    -- of one unit, in units of 1/rate_per nanoseconds
     ADD COLUMN bucket_at     timestamptz,                    -- as of when
+    ADD COLUMN wanted_at     timestamptz,                    -- holders were last asked to give back
     ADD COLUMN credit        bigint   NOT NULL DEFAULT 0,    -- added to the limit by operators
     ADD COLUMN released      bigint   NOT NULL DEFAULT 0,    -- held units that operators gave back
     ADD COLUMN opening_limit bigint   DEFAULT 0,             -- at the first decision; NULL: unlimited

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
 )
 
 // record is a grant as stored, with the tally that Verify holds against it.
@@ -62,8 +63,8 @@ type account struct {
 	all     map[ledger.ID]*record
 	live    index                // soonest to close first
 	ending  index                // slots of closed leases, soonest to end first
-	held    index                // with units in H, oldest first
-	settled index                // longest untouched first
+	held    index                // with units in H that may move, oldest first
+	old     index                // that may be folded, longest untouched first
 	ofAgent map[ledger.ID]*index // live leases
 }
 
@@ -74,17 +75,17 @@ func newAccount(id ledger.AccountID) *account {
 		live:    index{order: soonestClosed},
 		ending:  index{order: soonestEnded},
 		held:    index{order: oldestIssued},
-		settled: index{order: longestUntouched},
+		old:     index{order: longestUntouched},
 		ofAgent: map[ledger.ID]*index{},
 	}
 }
 
 func (a *account) add(r *record) {
 	a.all[r.grant.ID] = r
-	if r.grant.Foldable() {
-		a.settled.add(r)
+	if r.grant.Foldable(a.row.Kind) {
+		a.old.add(r)
 	}
-	if r.tally.Held > 0 {
+	if r.tally.Held > 0 && a.row.Kind != quota.RateLimit {
 		a.held.add(r)
 	}
 	if r.ends() {
@@ -104,7 +105,7 @@ func (a *account) add(r *record) {
 
 func (a *account) remove(r *record) {
 	delete(a.all, r.grant.ID)
-	a.settled.remove(r)
+	a.old.remove(r)
 	a.held.remove(r)
 	a.ending.remove(r)
 	a.live.remove(r)

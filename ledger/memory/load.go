@@ -90,7 +90,7 @@ func (s *Store) loadGrants(a *account, scope ledger.Scope, l ledger.Loaded, take
 		}
 	}
 	if !scope.FoldOld.IsZero() {
-		for _, r := range a.settled.list[:min(len(a.settled.list), ledger.FoldBatch)] {
+		for _, r := range a.old.list[:min(len(a.old.list), ledger.FoldBatch)] {
 			if !r.grant.UpdatedAt.Before(scope.FoldOld) {
 				break
 			}

@@ -90,8 +90,8 @@ func TestPlansOfEmptyTables(t *testing.T) {
 	_, err = conn.Exec(f.Context(), all["settingsSQL"], "1s", "1s", "1s")
 	f.must(err)
 	for constant, nulls := range map[string]int{
-		"makeAccountsSQL": 4, "lockAccountsSQL": 4, "lockIncarnationsSQL": 1, "loadGrantsSQL": 13,
-		"loadParticipantsSQL": 3, "updateAccountsSQL": 41, "updateGrantsSQL": 27, "updateIncarnationsSQL": 10,
+		"makeAccountsSQL": 4, "lockAccountsSQL": 4, "lockIncarnationsSQL": 1, "loadGrantsSQL": 14,
+		"loadParticipantsSQL": 3, "updateAccountsSQL": 42, "updateGrantsSQL": 27, "updateIncarnationsSQL": 10,
 	} {
 		_, err := conn.Exec(f.Context(), "PREPARE "+constant+" AS "+all[constant])
 		f.must(err)

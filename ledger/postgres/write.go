@@ -34,7 +34,7 @@ SET policy_version = w.policy_version, kind = w.kind, class = w.class, unit_limi
     final_after = w.final_after, bucket_spent = w.bucket_spent, bucket_part = w.bucket_part,
     bucket_at = w.bucket_at, credit = w.credit, released = w.released,
     opening_limit = w.opening_limit, opened_at = w.opened_at, closed_at = w.closed_at,
-    final_at = w.final_at, revision = w.revision
+    final_at = w.final_at, revision = w.revision, wanted_at = w.wanted_at
 FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::smallint[], $5::bigint[], $6::bigint[],
             $7::interval[], $8::interval[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[],
             $13::timestamptz[], $14::boolean[],
@@ -42,7 +42,8 @@ FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::smallint[], $5::bigi
             $20::bigint[], $21::bigint[], $22::timestamptz[], $23::bigint[], $24::bigint[],
             $25::bigint[], $26::timestamptz[], $27::timestamptz[], $28::timestamptz[], $29::bigint[],
             $30::bigint[], $31::bigint[], $32::bigint[], $33::bigint[], $34::bigint[], $35::bigint[],
-            $36::bigint[], $37::bigint[], $38::bigint[], $39::bigint[], $40::bigint[], $41::bigint[])
+            $36::bigint[], $37::bigint[], $38::bigint[], $39::bigint[], $40::bigint[], $41::bigint[],
+            $42::timestamptz[])
      AS w (id, policy_version, kind, class, unit_limit, budget,
            ttl, grace, generation, committed, largest_limit, overshoot,
            clock, waiting,
@@ -50,7 +51,8 @@ FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::smallint[], $5::bigi
            bucket_spent, bucket_part, bucket_at, credit, released,
            opening_limit, opened_at, closed_at, final_at, revision,
            granted, consumed_reported, spent, unleased, outstanding, held,
-           uncertain, expired, revoked, returned, emergency, extended)
+           uncertain, expired, revoked, returned, emergency, extended,
+           wanted_at)
 WHERE a.id = w.id`
 
 // upsertFoldedSQL adds the sums of grants that go.
@@ -165,7 +167,7 @@ func (tx *transaction) writes() *pgx.Batch {
 }
 
 func (tx *transaction) accountArgs(accounts []ledger.Account) []any {
-	return append([]any{
+	args := append([]any{
 		column(accounts, func(a *ledger.Account) int64 { return tx.rows[a.ID] }),
 		column(accounts, func(a *ledger.Account) int64 { return a.PolicyVersion }),
 		column(accounts, func(a *ledger.Account) int16 { return int16(a.Kind) }),
@@ -196,6 +198,7 @@ func (tx *transaction) accountArgs(accounts []ledger.Account) []any {
 		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.FinalAt) }),
 		column(accounts, func(a *ledger.Account) int64 { return a.Revision }),
 	}, tallyColumns(accounts, func(a *ledger.Account) ledger.Tally { return a.Tally })...)
+	return append(args, column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.WantedAt) }))
 }
 
 func (tx *transaction) foldedArgs(folded map[ledger.AccountID]ledger.Tally) []any {
