@@ -122,13 +122,27 @@ type Bucket struct {
 // charged is S + O + H: what counts against the limit.
 func (a *Account) charged() Units { return a.Settled() + a.Outstanding + a.Held }
 
+// InForce is Q: what policy gives and the credits of this window. A sum that would leave the
+// int64 range, because policy was raised after the credit, stays at its end.
+func (a *Account) InForce() quota.Limit {
+	if a.Limit.Unlimited {
+		return a.Limit
+	}
+	sum, err := a.Limit.Units.Add(a.Credit)
+	if err != nil {
+		sum = quota.MaxUnits
+	}
+	return quota.LimitOf(sum)
+}
+
 // Headroom is A = Q - S - O - H (3.1). It may be negative. Without a limit it is what is
 // left of the int64 range.
 func (a *Account) Headroom() Units {
-	if a.Limit.Unlimited {
+	q := a.InForce()
+	if q.Unlimited {
 		return quota.MaxUnits - a.charged()
 	}
-	return a.Limit.Units - a.charged()
+	return q.Units - a.charged()
 }
 
 // Exposure is how much more may be outstanding under the budget: B - O for hard,
@@ -146,18 +160,20 @@ func (a *Account) Exposure() Units {
 // OverLimit is how far confirmed use lies above the present limit, which a cut can cause
 // without any promise being broken (3.8).
 func (a *Account) OverLimit() Units {
-	if a.Limit.Unlimited {
+	q := a.InForce()
+	if q.Unlimited {
 		return 0
 	}
-	return max(0, a.Settled()-a.Limit.Units)
+	return max(0, a.Settled()-q.Units)
 }
 
 // RealisedOvershoot is max(0, S - max(Q, committed)) now (3.8).
 func (a *Account) RealisedOvershoot() Units {
-	if a.Limit.Unlimited {
+	q := a.InForce()
+	if q.Unlimited {
 		return 0
 	}
-	return max(0, a.Settled()-max(a.Limit.Units, a.Committed))
+	return max(0, a.Settled()-max(q.Units, a.Committed))
 }
 
 // Bound is the most that can have been used in this window by now, as the ledger knows it:

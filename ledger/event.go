@@ -8,7 +8,7 @@ import (
 // EventKind says what an event records.
 type EventKind string
 
-// Kinds of events. Grew, Limit and Revoked are what agents are told about at once; all of
+// Kinds of events. Grew, Limit, Credit and Revoked are what agents are told about at once; all of
 // them are the audit trail.
 const (
 	EventGrew      EventKind = "grew"      // headroom grew after somebody was denied
@@ -16,6 +16,8 @@ const (
 	EventRevoked   EventKind = "revoked"   // a lease was revoked
 	EventMoved     EventKind = "moved"     // held units went to uncertain (3.2)
 	EventOvershoot EventKind = "overshoot" // realised overshoot reached a new height (3.8)
+	EventCredit    EventKind = "credit"    // an operator added to the limit of a window
+	EventReleased  EventKind = "released"  // an operator moved held units to uncertain (3.7)
 )
 
 // Event is one line of the ledger's journal. Events are kept for the ledger's retention.

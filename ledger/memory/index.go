@@ -57,6 +57,9 @@ type account struct {
 	row    ledger.Account
 	folded ledger.Tally // of grants that Fold removed
 
+	limits     []ledger.LimitChange
+	statements []ledger.Statement // by revision
+
 	all     map[ledger.ID]*record
 	live    index                // soonest to close first
 	held    index                // with units in H, oldest first

@@ -14,7 +14,7 @@ import (
 // loadGrantsSQL reads what the scope names, oldest decision first: that is the order in which
 // the rules move held units. The ids are gathered first and looked up by the primary key, so
 // that a grant wanted for two reasons comes once. $2 are the locked accounts, $3 their clocks,
-// $4 those that are bounded. The agents' own leases are looked up pair by pair or, if that is
+// $4 those whose held units may move. The agents' own leases are looked up pair by pair or, if that is
 // too many pairs ($11), picked from all live leases of the accounts.
 const loadGrantsSQL = `-- name: load_grants
 SELECT a.tenant, a.dimension, a.window_start, a.window_end,
@@ -104,11 +104,15 @@ func (tx *transaction) load(ctx context.Context) error {
 
 func (tx *transaction) grantArgs() []any {
 	locked := tx.loaded.Accounts
-	var bounded []ledger.Account
+	var movable []ledger.Account
 	for _, a := range locked {
-		if a.Class == quota.Bounded {
-			bounded = append(bounded, a)
+		if a.Class == quota.Bounded || tx.target.held {
+			movable = append(movable, a)
 		}
+	}
+	held := int32(ledger.HeldBatch)
+	if tx.target.held {
+		held = ledger.ReleaseBatch
 	}
 	row := func(a *ledger.Account) int64 { return tx.rows[a.ID] }
 	clock := func(a *ledger.Account) pgtype.Timestamptz {
@@ -118,9 +122,9 @@ func (tx *transaction) grantArgs() []any {
 		return timeOf(tx.loaded.Now)
 	}
 	return []any{
-		uuidsOf(tx.target.grants), column(locked, row), column(locked, clock), column(bounded, row),
+		uuidsOf(tx.target.grants), column(locked, row), column(locked, clock), column(movable, row),
 		uuidsOf(tx.target.agents), tx.target.live, timeOrNull(tx.target.foldOld),
-		int32(ledger.DueBatch), int32(ledger.HeldBatch), int32(ledger.FoldBatch),
+		int32(ledger.DueBatch), held, int32(ledger.FoldBatch),
 		len(locked)*len(tx.target.agents) > maxPairs,
 	}
 }
