@@ -245,7 +245,7 @@ func (a *attempt) state(key quota.Key) *pb.KeyState {
 	account, _ := a.book.Account(at.account)
 	s.Window = windowMessage(at.account.Window)
 	s.Generation = account.Generation
-	s.Limit = limitNumber(at.terms.Limit)
+	s.Limit = limitNumber(account.InForce())
 	s.Headroom = int64(max(0, account.Headroom()))
 	s.LeaseCap = int64(keyCap(at.terms, a.book.Agents(key, at.terms), at.leaseMax))
 	s.PolicyVersion = at.terms.PolicyVersion

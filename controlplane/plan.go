@@ -92,6 +92,9 @@ func resolve(s *policy.Snapshot, key quota.Key, at time.Time) *place {
 	return resolveIn(s, dim, ledger.AccountID{Key: key, Window: dim.Period.WindowAt(at)})
 }
 
+// finalAfter is when a window's statement is final although something of it is still open.
+const finalAfter = 72 * time.Hour
+
 func resolveIn(s *policy.Snapshot, dim *policy.Dimension, account ledger.AccountID) *place {
 	t, _, err := s.Resolve(account.Key, account.Window.Start)
 	if err != nil {
@@ -100,7 +103,7 @@ func resolveIn(s *policy.Snapshot, dim *policy.Dimension, account ledger.Account
 	return &place{
 		account: account, dimension: dim, leaseMax: t.LeaseMax,
 		terms: ledger.Terms{PolicyVersion: t.PolicyVersion, Kind: t.Kind, Class: t.Class, Limit: t.Limit,
-			Budget: t.Budget, TTL: t.TTL, Grace: t.Grace},
+			Budget: t.Budget, FinalAfter: finalAfter, TTL: t.TTL, Grace: t.Grace},
 	}
 }
 
