@@ -226,9 +226,25 @@ func (c *ControlPlane) GetBound(ctx context.Context, m *pb.GetBoundRequest) (*pb
 		if err != nil {
 			return nil, err
 		}
+		if t.Released, err = c.releasedNow(ctx, m.GetTenant(), dim.Name); err != nil {
+			return nil, err
+		}
 		reply.Bounds = append(reply.Bounds, ComputeBound(t))
 	}
 	return reply, nil
+}
+
+// releasedNow is what operators gave back of a tenant's held units in the current window.
+func (c *ControlPlane) releasedNow(ctx context.Context, tenant, dimension string) (quota.Units, error) {
+	var released quota.Units
+	if tenant == "" {
+		return 0, nil
+	}
+	err := c.accounts(ctx, ledger.AccountQuery{Tenant: tenant, Dimension: dimension, At: c.desk.Now()}, func(a ledger.Account) bool {
+		released += a.Released
+		return true
+	})
+	return released, err
 }
 
 // boundTerms takes as N, unless it was given, all agents that were in contact within the time
