@@ -47,7 +47,7 @@ identities are checked.`,
 	flags.StringVar(&f.policyDir, "policy-dir", "", "folder of policy files, applied whenever their content changes")
 	flags.IntVar(&f.connections, "database-connections", 8, "connections to Postgres at most")
 	flags.DurationVar(&f.retention, "retention", standard.Retention, "how long ids, settled grants and the journal are kept")
-	flags.DurationVar(&f.accountRetention, "account-retention", standard.AccountRetention, "how long past windows are kept")
+	flags.DurationVar(&f.accountRetention, "account-retention", standard.AccountRetention, "how long past windows and their statements are kept")
 	sh.databaseFlag(cmd)
 	bound := sh.stopWithStdin(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -207,7 +207,7 @@ func (sh *shell) export(ctx context.Context, request *pb.ListStatementsRequest, 
 	if err := buffered.Flush(); err != nil {
 		return fmt.Errorf("write statements: %w", err)
 	}
-	if rows.written() == 0 {
+	if rows.written() == 0 && format == formatCSV {
 		sh.note("no statements")
 	}
 	return nil

@@ -62,15 +62,16 @@ func (tx *transaction) queueStatements(batch *pgx.Batch) {
 		column(ss, func(s *ledger.Statement) string { return s.Note }))
 }
 
-// unstatedSQL reads the ends of two short indexes.
+// unstatedSQL reads the ends of two indexes. clock_timestamp() would be asked anew for each row,
+// so that no index could begin or end with it; this statement waits for no lock, and begins now.
 const unstatedSQL = `-- name: unstated
 (SELECT tenant, dimension, window_start, window_end FROM account
  WHERE closed_at IS NULL AND kind <> 0 AND window_end < 'infinity'
-   AND window_end <= clock_timestamp() AND window_end + grace <= clock_timestamp()
+   AND window_end <= statement_timestamp() AND window_end + grace <= statement_timestamp()
  ORDER BY window_end LIMIT $1::integer)
 UNION ALL
 (SELECT tenant, dimension, window_start, window_end FROM account
- WHERE final_by IS NOT NULL AND final_by <= clock_timestamp()
+ WHERE final_by IS NOT NULL AND final_by <= statement_timestamp()
  ORDER BY final_by LIMIT $1::integer)
 LIMIT $1::integer`
 
