@@ -251,9 +251,9 @@ func (a *attempt) state(key quota.Key) *pb.KeyState {
 		s.Next = windowMessage(next)
 	}
 	s.Generation = account.Generation
-	s.Limit = limitNumber(at.terms.Limit)
+	s.Limit = limitNumber(account.InForce())
 	s.Headroom = int64(max(0, account.Headroom()))
-	s.LeaseCap = int64(keyCap(at.terms, a.book.Agents(key, at.terms), at.leaseMax))
+	s.LeaseCap = int64(keyCap(at.terms, a.book.Agents(key, at.terms), at.lease.Max))
 	s.PolicyVersion = at.terms.PolicyVersion
 	reason, wait := a.book.Peek(at.account, 1)
 	s.Reason, s.RetryInUs = string(reason), upToMicros(wait)

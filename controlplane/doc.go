@@ -42,7 +42,15 @@
 //     (TestO2FullQueueFailsFast, TestO4StoreDownIsAnOutageNotADenial)
 //   - While the clocks disagree reports count and nothing else happens.
 //     (TestWhileClocksDisagreeReportsCountAndAsksWait, TestWhileClocksDisagreeNothingIsSwept)
-//   - Any number of replicas close each lease once. (TestM5ThreeSweepersCloseEachLeaseOnce)
+//   - Any number of replicas close each lease once, and write each statement once.
+//     (TestM5ThreeSweepersCloseEachLeaseOnce, TestThreeSweepersWriteEachStatementOnce)
+//   - Every window that ends is stated, with the limits that were in force; statements are found
+//     and shown by the tenant's own calendar. (TestR2_16TheSweepClosesAmendsAndEndsStatements,
+//     TestC7StatementsOfRealMonths, TestC9AStatementIsOfTheTenantsDay)
+//   - A credit is heard within a second; an adjustment is made once under its id, in the window
+//     that it names, and the bound says what was released. (TestR2_15ACreditIsHeardWithinASecond,
+//     TestD1ACreditIsAddedOnceUnderItsID, TestAnAdjustmentNamesItsWindow,
+//     TestHeldUnitsAreReleasedOnceAndTheBoundSaysSo)
 //   - Housekeeping costs what there is to fold, however many accounts there are; what cannot be
 //     folded hides nothing, and a stop waits for one transaction at most.
 //     (TestKeepTouchesOnlyAccountsWithOldGrants, TestKeepGoesOnWhereItStopped,

@@ -155,7 +155,7 @@ func (h *hub) poll(ctx context.Context) error {
 func (h *hub) tell(e ledger.Event) {
 	n := &pb.Notice{Key: keyMessage(e.Account.Key), Window: windowMessage(e.Account.Window), Generation: e.Generation}
 	switch e.Kind {
-	case ledger.EventGrew, ledger.EventLimit:
+	case ledger.EventGrew, ledger.EventLimit, ledger.EventCredit:
 		h.publish(ledger.ID{}, n)
 	case ledger.EventDrained:
 		n.Drained = true

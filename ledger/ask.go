@@ -200,8 +200,8 @@ func (b *Book) grantable(a *Account, need Units) Units {
 // not serve n even if every lease came back is exhausted; what exposure alone refuses goes
 // to the exact lane (3.5, section 5).
 func (b *Book) whyNot(a *Account, n Units) quota.Reason {
-	if !a.Limit.Unlimited && n > a.Limit.Units {
-		if a.Limit.Units == 0 {
+	if q := a.InForce(); !q.Unlimited && n > q.Units {
+		if q.Units == 0 {
 			return quota.Exhausted
 		}
 		return quota.TooLarge

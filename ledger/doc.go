@@ -36,4 +36,12 @@
 //   - Exhausted, leased out and too large are different answers, and exposure alone is none of
 //     them. (TestLeasedOutAndExhaustedAreDifferentAnswers)
 //   - What retention removes stays in the sums. (TestFoldKeepsTheSums)
+//   - A window's statement bills confirmed use and nothing else; later changes add revisions,
+//     what was final stays so, and the latest says what the ledger says.
+//     (TestR2_16OnlyConfirmedUseIsBilled, TestR2_16AStatementIsFinalWhenNothingIsOpen,
+//     TestA3RefundAfterTheWindowAmendsItsStatement, TestStatementsSayWhatTheLedgerSays)
+//   - A credit raises its window's limit and nothing else; a sum beyond int64 is refused.
+//     (TestR2_15ACreditRaisesTheLimitOfItsWindow, TestA2CreditsBeyondInt64AreRefused)
+//   - Nothing but an operator frees what a hard key holds, and hard is over by that at most.
+//     (TestReleasedUnitsMayBeGrantedAgain, TestR2_6HardIsOverByWhatAnOperatorReleasedAtMost)
 package ledger

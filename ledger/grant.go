@@ -18,6 +18,10 @@ const (
 	KindEmergency GrantKind = 4
 	// KindSlots is a lease of slots: renewed, and reported by what is in use (3.16).
 	KindSlots GrantKind = 5
+	// KindCredit and KindRelease record what an operator did, so that it is done once under one
+	// id. They hold no units of their own.
+	KindCredit  GrantKind = 6
+	KindRelease GrantKind = 7
 )
 
 // State says where a grant is in its life. The numbers are stored.
@@ -97,6 +101,9 @@ func (g *Grant) rest() Units {
 // Tally says where the grant's units are. Every unit is in exactly one of Leased (or Spent),
 // Outstanding, Held, Uncertain and back in the pool (3.6).
 func (g *Grant) Tally() Tally {
+	if g.Kind == KindCredit || g.Kind == KindRelease {
+		return Tally{}
+	}
 	inside, excess := g.consumed()
 	t := Tally{Unleased: excess}
 	switch g.Kind {

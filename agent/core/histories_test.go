@@ -113,7 +113,7 @@ func newHistory(seed uint64, docs []*policy.Document) (*history, error) {
 		return nil, err
 	}
 	cfg := controlplane.DefaultConfig()
-	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Policies = h.store, h.store, h.store, h.log
+	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Billing, cfg.Policies = h.store, h.store, h.store, h.store, h.log
 	cfg.Now, cfg.Random = h.ledgerNow, seeded(seed)
 	var err error
 	if h.cp, err = controlplane.New(cfg); err != nil {

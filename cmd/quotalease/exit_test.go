@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"net"
 	"path/filepath"
 	"strings"
@@ -31,6 +32,17 @@ func TestWrongUsageSaysWhatIsAllowed(t *testing.T) {
 		{"usage --timeout 0s", []string{"--timeout: 0s; allowed: more than 0s"}},
 		{"usage --timeout soon", []string{`--timeout: "soon"; allowed: a duration such as 10s`}},
 		{"usage --server nowhere", []string{`--server: "nowhere"; allowed: host:port`}},
+		{"usage list --over 80", []string{`--over: "80"; allowed: 0% to 100%, with at most 6 decimals`}},
+		{"usage export --format xml", []string{`--format: "xml"; allowed: csv, json`}},
+		{"usage export --from noon", []string{`--from: "noon"; allowed: a date such as 2026-11-29, or a time such as 2026-11-29T00:00:00+09:00`}},
+		{"usage export --to 2026-13-01", []string{`--to: "2026-13-01"; allowed: a date`}},
+		{"usage adjust --credit 5 --why x --tenant acme", []string{"--tenant, --dimension: missing; allowed: both"}},
+		{"usage adjust --credit 0 --why x --tenant acme --dimension d", []string{"--credit: 0; allowed: 1 or more"}},
+		{"usage adjust --credit 5 --tenant acme --dimension d", []string{"--why: missing; allowed: a reason"}},
+		{"usage adjust --credit 5 --why x --tenant acme --dimension d --window now", []string{`--window: "now"; allowed: a date`}},
+		{"usage adjust --credit 5 --why x --tenant acme --dimension d --id 5c9a", []string{`--id: "5c9a"; allowed: a UUID of version 7`}},
+		{"ledger release-held --why x --tenant acme --dimension d", []string{`--units: ""; allowed: a number of 1 or more, or all`}},
+		{"ledger release-held --why x --tenant acme --dimension d --units -3", []string{`--units: "-3"; allowed: a number of 1 or more, or all`}},
 		{"usage --limit 0", []string{"--limit: 0; allowed: 1 or more"}},
 		{"policy history --limit -1", []string{"--limit: -1; allowed: 1 or more"}},
 		{"policy apply --why x", []string{"-f: missing; allowed: a policy file, a directory, or - for stdin"}},
@@ -243,6 +255,23 @@ func TestFlagsReachTheControlPlane(t *testing.T) {
 		{"tenant list --limit 7", &pb.ListTenantsRequest{Limit: 7}},
 		{"tenant show acme", &pb.ListTenantsRequest{Tenant: "acme"}},
 		{"usage", &pb.ListUsageRequest{Limit: 1000}},
+		{"usage list", &pb.ListUsageRequest{Limit: 1000}},
+		{"usage list acme --over 99.5%", &pb.ListUsageRequest{Tenant: "acme", Limit: 1000, Over: proto.Int64(99_500_000)}},
+		{"usage list --over 0%", &pb.ListUsageRequest{Limit: 1000, Over: proto.Int64(0)}},
+		{"usage export", &pb.ListStatementsRequest{}},
+		{"usage export --tenant acme --dimension report_export --from 2026-11-01 --to 2026-12-01T00:00:00+09:00 --final-only --revisions",
+			&pb.ListStatementsRequest{Tenant: "acme", Dimension: "report_export", FinalOnly: true, Revisions: true,
+				From: &pb.WindowStart{AtUs: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).UnixMicro(), Local: true},
+				To:   &pb.WindowStart{AtUs: time.Date(2026, 11, 30, 15, 0, 0, 0, time.UTC).UnixMicro()}}},
+		{"usage adjust --tenant acme --dimension report_export --credit 5 --reason x --id " + someID,
+			&pb.AdjustUsageRequest{Id: grantID(1), Key: acme, Credit: 5, Who: "mina", Why: "x"}},
+		{"usage adjust --tenant acme --dimension report_export --credit 5 --why x --who jo --window 2026-11-29T02:30 --id " + someID,
+			&pb.AdjustUsageRequest{Id: grantID(1), Key: acme, Credit: 5, Who: "jo", Why: "x",
+				Window: &pb.WindowStart{AtUs: time.Date(2026, 11, 29, 2, 30, 0, 0, time.UTC).UnixMicro(), Local: true}}},
+		{"ledger release-held --tenant acme --dimension report_export --units 7 --why x --id " + someID,
+			&pb.ReleaseHeldRequest{Id: grantID(1), Key: acme, Units: 7, Who: "mina", Why: "x"}},
+		{"ledger release-held --tenant acme --dimension report_export --units all --why x --id " + someID,
+			&pb.ReleaseHeldRequest{Id: grantID(1), Key: acme, Units: math.MaxInt64, Who: "mina", Why: "x"}},
 		{"usage acme --dimension report_export --all-windows --limit 5",
 			&pb.ListUsageRequest{Tenant: "acme", Dimension: "report_export", AllWindows: true, Limit: 5}},
 		{"lease list --tenant acme --dimension report_export --all-states --agent " + someID,

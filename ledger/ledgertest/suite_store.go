@@ -88,9 +88,12 @@ func everyFieldComesBack(r *room) {
 		_, err := b.Report(ledger.Report{ID: r.id(), Account: r.account, Agent: agent, Taken: 77, Unleased: true})
 		return err
 	})
+	r.writeAdjustments()
 	r.writeRaise(agent)
+	r.writeStatement(agent)
 	r.writeEmergency(agent)
-	r.everyFieldWasSet(r.writeSlots(agent))
+	r.writeSlots(agent)
+	r.everyFieldWasSet()
 	r.verify()
 }
 
@@ -168,6 +171,7 @@ func (r *room) compare(c ledger.Changes) {
 			r.Errorf("incarnations\n%+v\nlack\n%+v", list, inc)
 		}
 	}
+	r.compareBilling(c)
 	events, err := r.Store.Events(r.Context(), 0, 0)
 	r.must(err)
 	if len(events) < len(c.Events) {
@@ -193,8 +197,10 @@ func (r *room) everyFieldWasSet(others ...ledger.AccountID) {
 			set[name] = set[name] || !val.FieldByIndex(f.Index).IsZero()
 		}
 	}
-	for _, id := range append(others, r.account) {
-		note(r.state(id))
+	accounts, err := r.Store.Accounts(r.Context(), ledger.AccountQuery{})
+	r.must(err)
+	for _, a := range accounts {
+		note(a)
 	}
 	grants, err := r.Store.Grants(r.Context(), ledger.GrantQuery{})
 	r.must(err)

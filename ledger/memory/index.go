@@ -60,6 +60,9 @@ type account struct {
 	row    ledger.Account
 	folded ledger.Tally // of grants that Fold removed
 
+	limits     []ledger.LimitChange
+	statements []ledger.Statement // by revision
+
 	all     map[ledger.ID]*record
 	live    index                // soonest to close first
 	ending  index                // slots of closed leases, soonest to end first

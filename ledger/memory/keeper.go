@@ -110,6 +110,7 @@ func (s *Store) Prune(ctx context.Context, recordsBefore, accountsBefore time.Ti
 			n++
 		}
 		delete(s.accounts, id)
+		delete(s.unstated, id)
 		n++
 	}
 	return n, nil

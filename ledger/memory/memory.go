@@ -29,12 +29,14 @@ type Store struct {
 	incarnations  map[ledger.ID]ledger.Incarnation
 	events        []ledger.Event // by rising id
 	lastEvent     int64
+	unstated      map[ledger.AccountID]time.Time // when time has something to write in a statement
 }
 
 var (
-	_ ledger.Store  = (*Store)(nil)
-	_ ledger.Reader = (*Store)(nil)
-	_ ledger.Keeper = (*Store)(nil)
+	_ ledger.Store   = (*Store)(nil)
+	_ ledger.Reader  = (*Store)(nil)
+	_ ledger.Keeper  = (*Store)(nil)
+	_ ledger.Billing = (*Store)(nil)
 )
 
 // New returns an empty ledger that takes its time from now. Its policy version is 0 and its
@@ -50,6 +52,7 @@ func New(now func() time.Time) *Store {
 		ending:       index{order: soonestEnded},
 		participants: map[quota.Key]map[ledger.ID]ledger.Participant{},
 		incarnations: map[ledger.ID]ledger.Incarnation{},
+		unstated:     map[ledger.AccountID]time.Time{},
 	}
 }
 
@@ -140,6 +143,7 @@ func (s *Store) apply(scope ledger.Scope, c ledger.Changes) error {
 		}
 		of[p.Agent] = p
 	}
+	s.bill(c)
 	for _, inc := range c.Incarnations {
 		s.incarnations[inc.ID] = cloned(inc)
 	}

@@ -114,14 +114,18 @@ func (tx *transaction) load(ctx context.Context) error {
 
 func (tx *transaction) grantArgs() []any {
 	locked := tx.loaded.Accounts
-	var bounded, slots []ledger.Account
+	var movable, slots []ledger.Account
 	for _, a := range locked {
-		if a.Class == quota.Bounded && a.Kind != quota.RateLimit {
-			bounded = append(bounded, a)
+		if a.Kind != quota.RateLimit && (a.Class == quota.Bounded || tx.target.held) {
+			movable = append(movable, a)
 		}
 		if a.Kind == quota.Concurrency {
 			slots = append(slots, a)
 		}
+	}
+	held := int32(ledger.HeldBatch)
+	if tx.target.held {
+		held = ledger.ReleaseBatch
 	}
 	row := func(a *ledger.Account) int64 { return tx.rows[a.ID] }
 	clock := func(a *ledger.Account) pgtype.Timestamptz {
@@ -131,9 +135,9 @@ func (tx *transaction) grantArgs() []any {
 		return timeOf(tx.loaded.Now)
 	}
 	return []any{
-		uuidsOf(tx.target.grants), column(locked, row), column(locked, clock), column(bounded, row),
+		uuidsOf(tx.target.grants), column(locked, row), column(locked, clock), column(movable, row),
 		uuidsOf(tx.target.agents), tx.target.live, timeOrNull(tx.target.foldOld),
-		int32(ledger.DueBatch), int32(ledger.HeldBatch), int32(ledger.FoldBatch),
+		int32(ledger.DueBatch), held, int32(ledger.FoldBatch),
 		len(locked)*len(tx.target.agents) > maxPairs,
 		column(slots, row), column(slots, clock),
 		column(locked, func(a *ledger.Account) bool { return a.Kind == quota.RateLimit }),
