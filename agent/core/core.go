@@ -41,13 +41,17 @@ type Core struct {
 	version int64  // of dims
 	keys    []*Key // in the table, in an order that the events alone decide
 	wakes   wakeHeap
-	dirty   []*Key              // the next Sync has something to say of them, first come first
+	dirty   []*Key // the next Sync has something urgent to say of them, first come first
+	lazy    []*Key // something that can wait for the next Sync, or until lazyAt
+	lazyAt  Instant
+	leading []*Key              // their asks for the next window wait for a Sync
 	debts   map[quota.Key]int64 // units that passed before a key's first lease (DESIGN 5)
 	cancels []*pb.Cancel        // asks withdrawn, until a Sync carried them
 	early   []*Waiter           // callers who came before the first catalogue
 
 	syncing   *syncInFlight
 	syncAt    Instant // heartbeat: the next Sync at the latest
+	beat      Instant // how long before that a Sync is one, too
 	retryAt   Instant // not before, after a failure
 	failures  int     // in a row
 	lostAt    Instant // send time of the first of them
@@ -81,7 +85,7 @@ func New(cfg Config) *Core {
 	c := &Core{
 		Table: newTable(), cfg: cfg, rng: rand.New(rand.NewChaCha8(seed)),
 		gen:   uuid.NewGenWithOptions(uuid.WithRandomReader(cfg.Random)),
-		debts: map[quota.Key]int64{}, contact: cfg.Start, syncAt: cfg.Start,
+		debts: map[quota.Key]int64{}, contact: cfg.Start, syncAt: cfg.Start, lazyAt: never,
 		rtt: 20 * time.Millisecond, ledgerAt: cfg.Wall, ledgerOn: cfg.Start, ledgerErr: unknownErr,
 		faults: map[string]int64{}, retired: map[string]int64{}, exact: map[string]int64{}, unleased: map[string]int64{},
 	}

@@ -113,8 +113,8 @@ func (c *Core) spent(now Instant, s *spend, d *pb.Decision) {
 		c.exact[k.ID.Dimension] += s.cost
 		t.Allowed = true
 		c.finish(w, Outcome{Taken: t})
-	case reason == quota.LeasedOut && !w.again && (len(k.held()) > 0 || len(k.closing) > 0 || k.ask != nil):
-		c.parkSpend(k, w)
+	case reason == quota.LeasedOut && !w.again && (k.newest(now) != nil || len(k.closing) > 0 || k.ask != nil):
+		c.parkSpend(now, k, w)
 	case reason == quota.Exhausted || reason == quota.LeasedOut || reason == quota.TooLarge:
 		c.deny(now, k, s.cost, reason, d)
 		t.Denied, t.Reason = true, reason
@@ -135,12 +135,15 @@ func (c *Core) spent(now Instant, s *spend, d *pb.Decision) {
 // parkSpend answers "the units are out in leases" when some of them are in this very agent's
 // hands: they go back first, also what an ask in flight may bring, then the caller's spend is
 // tried once more.
-func (c *Core) parkSpend(k *Key, w *Waiter) {
+func (c *Core) parkSpend(now Instant, k *Key, w *Waiter) {
 	w.again = true
 	k.parked = append(k.parked, w)
 	for _, l := range k.held() {
-		c.end(k, l)
+		if l.begun {
+			c.retire(k, l)
+		}
 	}
+	c.speak(now, k)
 }
 
 // unpark sends parked callers on once the ledger has the leases back.
