@@ -30,7 +30,7 @@ type driver struct {
 	catalogue  *pb.Catalogue
 	window     *pb.Window
 	every      time.Duration // windows of that length follow each other; 0: there is one
-	reason     string // when set, asks are denied with it
+	reason     string        // when set, asks are denied with it
 }
 
 type fakeGrant struct {

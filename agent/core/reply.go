@@ -88,7 +88,9 @@ func (c *Core) install(now Instant, k *Key, a *ask, d *pb.Decision) {
 	if !l.begun {
 		return
 	}
-	k.denial.Store(nil)
+	if was := k.denial.Load(); was != nil && !was.drained {
+		k.denial.Store(nil) // that there is no more behind this lease may be news of today
+	}
 	k.nextAsk, k.vain = 0, 0
 	k.lowSent.Store(false)
 	if d.GetLast() {
