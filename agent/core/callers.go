@@ -160,6 +160,9 @@ func (c *Core) without(now Instant, k *Key, w *Waiter) Outcome {
 	if w.exact || w.Cost == 0 {
 		return Outcome{Taken: t, Unavailable: true}
 	}
+	if at, ok := k.releases(now, w.Cost); ok {
+		return Outcome{Taken: k.dripping(now, at)}
+	}
 	if owed := c.debts[k.ID]; w.Cost <= k.dim.Load().debt-owed && (owed > 0 || len(c.debts) < c.cfg.MaxKeys) {
 		c.debts[k.ID] = owed + w.Cost
 		c.addUnleased(now, k, w.Cost)

@@ -128,7 +128,27 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 		}
 		return t
 	}
+	if at, ok := k.releases(now, max(cost, 1)); ok && at-now > k.dim.Load().ColdWait {
+		return k.dripping(now, at)
+	}
 	return Taken{}
+}
+
+// releases is when a trickle in hand covers cost, if one does.
+func (k *Key) releases(now Instant, cost int64) (at Instant, ok bool) {
+	for _, l := range k.held() {
+		if t, covers := l.releases(cost); covers && l.live(now) && t < l.deadline && (!ok || t < at) {
+			at, ok = t, true
+		}
+	}
+	return at, ok
+}
+
+// dripping denies until at, when a trickle will have released enough.
+func (k *Key) dripping(now, at Instant) Taken {
+	t := k.answer(now, 0)
+	t.Denied, t.Reason, t.RetryIn = true, quota.Exhausted, max(at-now, 1)
+	return t
 }
 
 // newest reports that none of the leases behind a key's current one has begun.

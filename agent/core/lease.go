@@ -69,9 +69,9 @@ func (l *Lease) unreleased(now Instant) int64 {
 	return l.amount - int64(released)
 }
 
-// releases is when a trickle covers cost, if it ever does.
+// releases is when a trickle covers cost, if it ever does. Any goroutine may ask.
 func (l *Lease) releases(cost int64) (Instant, bool) {
-	left := l.left()
+	left := l.bucket.left.Load()
 	if l.full == 0 || left < cost {
 		return 0, false
 	}

@@ -177,7 +177,10 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 			t := k.answer(now, k.left(now))
 			t.Reason = quota.Reason(st.GetReason())
 			t.Allowed, t.Denied = t.Reason == quota.Allowed, t.Reason != quota.Allowed
-			if t.Reason == quota.Exhausted {
+			switch wait := micros(st.GetRetryInUs()); {
+			case wait > 0:
+				t.RetryIn = wait
+			case t.Reason == quota.Exhausted:
 				t.RetryIn = t.Reset
 			}
 			c.finish(w, Outcome{Taken: t})
