@@ -21,9 +21,7 @@ type Dimension struct {
 	grace    time.Duration
 	lowPPM   int64
 	leaseMax int64 // 0: as demand needs
-	open     bool  // outage mode open; else closed
-	after    time.Duration
-	openFor  time.Duration
+	outage   outage
 	ColdWait time.Duration
 	debt     int64 // units that may pass once per key before the first lease
 }
@@ -31,8 +29,8 @@ type Dimension struct {
 // beat is how often an agent that uses the dimension should at least be in contact: once a
 // ttl, and often enough that to have had none for `after` takes more than one lost message.
 func (d *Dimension) beat() time.Duration {
-	if d.open {
-		return min(d.TTL/2, d.after/3)
+	if d.outage.open {
+		return min(d.TTL/2, d.outage.after/3)
 	}
 	return d.TTL / 2
 }
@@ -60,14 +58,13 @@ func readCatalogue(c *pb.Catalogue) (map[string]*Dimension, error) {
 			Name: d.GetName(), Kind: kind, Class: class, Calendar: calendar,
 			TTL: micros(d.GetTtlUs()), grace: micros(d.GetGraceUs()), Limit: d.GetLimit(), version: c.GetPolicyVersion(),
 			lowPPM: d.GetLowWatermarkPpm(), leaseMax: d.GetLeaseMax(),
-			open: d.GetOutage().GetMode() == "open", after: micros(d.GetOutage().GetAfterUs()),
-			openFor: micros(d.GetOutage().GetForUs()), ColdWait: micros(d.GetCold().GetWaitUs()),
+			outage: readOutage(d.GetOutage()), ColdWait: micros(d.GetCold().GetWaitUs()),
 		}
 		if d.GetCold().GetThen() == "debt" && class != quota.Exact && class != quota.Hard {
 			dim.debt = d.GetCold().GetUnits()
 		}
 		if class == quota.Exact {
-			dim.open = false
+			dim.outage.open = false
 		}
 		dims[dim.Name] = dim
 	}

@@ -3,6 +3,7 @@ package core
 import (
 	"io"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/uuid/v5"
@@ -37,17 +38,19 @@ type Core struct {
 	incarnation ID
 	token       []byte
 
-	dims    map[string]*Dimension
-	version int64  // of dims
-	keys    []*Key // in the table, in an order that the events alone decide
-	wakes   wakeHeap
-	dirty   []*Key // the next Sync has something urgent to say of them, first come first
-	lazy    []*Key // something that can wait for the next Sync, or until lazyAt
-	lazyAt  Instant
-	leading []*Key              // their asks for the next window wait for a Sync
-	debts   map[quota.Key]int64 // units that passed before a key's first lease (DESIGN 5)
-	cancels []*pb.Cancel        // asks withdrawn, until a Sync carried them
-	early   []*Waiter           // callers who came before the first catalogue
+	operations  atomic.Pointer[map[string]*Operation] // of the catalogue in force
+	dims        map[string]*Dimension
+	version     int64  // of dims
+	keys        []*Key // in the table, in an order that the events alone decide
+	wakes       wakeHeap
+	dirty       []*Key // the next Sync has something urgent to say of them, first come first
+	lazy        []*Key // something that can wait for the next Sync, or until lazyAt
+	lazyAt      Instant
+	leading     []*Key              // their asks for the next window wait for a Sync
+	debts       map[quota.Key]int64 // units that passed before a key's first lease (DESIGN 5)
+	cancels     []*pb.Cancel        // asks withdrawn, until a Sync carried them
+	early       []*Waiter           // callers who came before the first catalogue
+	earlyGroups []*Group
 
 	syncing   *syncInFlight
 	syncAt    Instant // heartbeat: the next Sync at the latest

@@ -24,10 +24,13 @@ type Key struct {
 	// refused is set by a taker that was denied: a key whose callers are all turned away is in
 	// use, too.
 	refused atomic.Bool
+	// queued is set while callers wait, for those who put units back without the core.
+	queued atomic.Bool
 
 	index    int  // in the core's list; gone once forgotten
 	dirty    bool // in line for the next Sync
 	spends   int  // items of the exact lane in line or in flight
+	busy     int  // groups and reservations that may still give something back
 	ask      *ask
 	next     *ask // for the window after this one
 	closing  []*Lease
@@ -151,6 +154,16 @@ func (k *Key) dripping(now, at Instant) Taken {
 	return t
 }
 
+// could reports that a take would be answered at once.
+func (k *Key) could(now Instant, cost int64) bool {
+	for _, l := range k.held() {
+		if l.live(now) && l.left()-l.unreleased(now) >= cost {
+			return true
+		}
+	}
+	return k.denial.Load().covers(now, cost)
+}
+
 // newest reports that none of the leases behind a key's current one has begun.
 func newest(now Instant, behind []*Lease) bool {
 	for _, l := range behind {
@@ -228,7 +241,7 @@ func (k *Key) total() int64 {
 
 // idle reports that the key holds nothing and owes nothing.
 func (k *Key) idle() bool {
-	return len(k.held()) == 0 && len(k.closing) == 0 && len(k.waiters) == 0 && len(k.parked) == 0 && k.spends == 0 && k.ask == nil && k.next == nil && !k.owesUnleased()
+	return len(k.held()) == 0 && len(k.closing) == 0 && len(k.waiters) == 0 && len(k.parked) == 0 && k.spends == 0 && k.busy == 0 && k.ask == nil && k.next == nil && !k.owesUnleased()
 }
 
 func (k *Key) owesUnleased() bool {

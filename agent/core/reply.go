@@ -50,7 +50,7 @@ func (c *Core) refused(now Instant, k *Key, f *pb.Fault) {
 		k.denial.Store(&denial{cost: 1, reason: quota.UnknownTenant, until: now + c.Jitter(5*time.Second), generation: math.MaxInt64})
 	case "unknown_dimension":
 		for _, w := range k.waiters {
-			c.finish(w, Outcome{Bad: &quota.FieldError{Field: "dimension", Allowed: "one that policy defines"}})
+			c.finish(now, w, Outcome{Bad: &quota.FieldError{Field: "dimension", Allowed: "one that policy defines"}})
 		}
 		k.waiters = nil
 	}
@@ -123,11 +123,14 @@ func (c *Core) toExactLane(now Instant, k *Key) {
 	waiters := k.waiters
 	k.waiters = nil
 	for _, w := range waiters {
-		if w.Cost == 0 {
-			k.waiters = append(k.waiters, w)
-			continue
+		switch {
+		case w.Cost == 0:
+			k.line(w)
+		case w.group != nil:
+			c.toLane(now, w)
+		default:
+			c.queueSpend(now, w)
 		}
-		c.queueSpend(now, w)
 	}
 }
 
@@ -183,7 +186,7 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 			case t.Reason == quota.Exhausted:
 				t.RetryIn = t.Reset
 			}
-			c.finish(w, Outcome{Taken: t})
+			c.finish(now, w, Outcome{Taken: t})
 		}
 	}
 	k.waiters = slices.DeleteFunc(k.waiters, func(w *Waiter) bool { return w.over })
@@ -265,6 +268,8 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 		return
 	}
 	c.dims, c.version = dims, wire.GetPolicyVersion()
+	ops := readOperations(wire)
+	c.operations.Store(&ops)
 	for _, k := range slices.Clone(c.keys) {
 		if dim, ok := dims[k.ID.Dimension]; ok {
 			k.dim.Store(dim)

@@ -235,6 +235,11 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 		for _, w := range early {
 			c.Want(now, w)
 		}
+		groups := c.earlyGroups
+		c.earlyGroups = nil
+		for _, g := range groups {
+			c.WantAll(now, g)
+		}
 	}
 }
 
@@ -245,14 +250,14 @@ func (c *Core) tellOutage(now Instant, s *syncInFlight) {
 		early := c.early
 		c.early = nil
 		for _, w := range early {
-			c.finish(w, Outcome{Unavailable: true})
+			c.finish(now, w, Outcome{Unavailable: true})
 		}
 	}
 	for _, k := range s.keys {
 		waiters := k.waiters
 		k.waiters = nil
 		for _, w := range waiters {
-			c.finish(w, c.without(now, k, w))
+			c.disappoint(now, w, k)
 		}
 		c.tend(now, k) // sent now, an ask has an age to watch
 	}

@@ -64,17 +64,31 @@ func (c *Core) tend(now Instant, k *Key) {
 // that does not fit may still pass.
 func (c *Core) serve(now Instant, k *Key) {
 	var still []*Waiter
+	var groups []*Group // that may go on to their other keys
 	for _, w := range k.waiters {
 		if w.over {
 			continue
 		}
+		if w.group != nil {
+			if k.could(now, w.Cost) {
+				w.over, w.group.waiter = true, nil
+				groups = append(groups, w.group)
+			} else {
+				still = append(still, w)
+			}
+			continue
+		}
 		if t := k.Take(now, w.Cost); t.Allowed || t.Denied {
-			c.finish(w, Outcome{Taken: t})
+			c.finish(now, w, Outcome{Taken: t})
 			continue
 		}
 		still = append(still, w)
 	}
 	k.waiters = still
+	k.queued.Store(len(still) > 0)
+	for _, g := range groups {
+		c.attempt(now, g, false)
+	}
 }
 
 // usedLately reports that the key is in use, so that running out would be felt.
@@ -247,18 +261,24 @@ func (c *Core) Stop(now Instant) {
 	c.stopping = true
 	c.retryAt = min(c.retryAt, now)
 	for _, w := range c.early {
-		c.finish(w, Outcome{Unavailable: true})
+		c.finish(now, w, Outcome{Unavailable: true})
 	}
 	c.early = nil
+	for _, g := range slices.Clone(c.earlyGroups) {
+		c.finishAll(now, g, Outcome{Unavailable: true})
+	}
 	for _, s := range append(slices.Clone(c.spends), c.spending...) {
-		if s.waiter != nil {
-			c.finish(s.waiter, Outcome{Unavailable: true})
+		switch {
+		case s.waiter != nil:
+			c.finish(now, s.waiter, Outcome{Unavailable: true})
 			c.abandon(s)
+		case s.group != nil:
+			c.finishAll(now, s.group, Outcome{Unavailable: true})
 		}
 	}
 	for _, k := range slices.Clone(c.keys) {
 		for _, w := range slices.Concat(k.waiters, k.parked) {
-			c.finish(w, Outcome{Unavailable: true})
+			c.finish(now, w, Outcome{Unavailable: true})
 		}
 		k.waiters, k.parked = nil, nil
 		c.tend(now, k)
@@ -267,7 +287,7 @@ func (c *Core) Stop(now Instant) {
 
 // Owes reports that something is still unreported or unreturned.
 func (c *Core) Owes() bool {
-	if len(c.cancels) > 0 || len(c.refunds) > 0 || c.spendOut {
+	if len(c.cancels) > 0 || len(c.refunds) > 0 || len(c.spends) > 0 || c.spendOut {
 		return true
 	}
 	for _, k := range c.keys {
