@@ -126,20 +126,26 @@ func (a *Agent) Take(ctx context.Context, tenant, dimension string, cost int64) 
 		return Decision{}, err
 	}
 	id := quota.Key{Tenant: tenant, Dimension: dimension}
-	if k := a.table.Find(id); k != nil {
-		t := k.Take(a.now(), cost)
-		if t.Allowed || t.Denied {
-			if t.Low {
-				a.low(k)
-			}
-			if t.Denied && cost > 0 { // a peek asked, and was told
-				a.seen.denied(dimension, t.Reason)
-			}
-			return decision(dimension, t), nil
-		}
+	if t, ok := a.fast(id, cost); ok {
+		return decision(dimension, t), nil
 	}
 	d, _, err := a.await(ctx, id, cost)
 	return d, err
+}
+
+// fast takes from a lease in hand or finds a remembered denial, without a lock.
+func (a *Agent) fast(id quota.Key, cost int64) (t core.Taken, ok bool) {
+	k := a.table.Find(id)
+	if k == nil {
+		return t, false
+	}
+	if t = k.Take(a.now(), cost); t.Low {
+		a.low(k)
+	}
+	if t.Denied && cost > 0 { // a peek asked, and was told
+		a.seen.denied(id.Dimension, t.Reason)
+	}
+	return t, t.Allowed || t.Denied
 }
 
 // low hands a key that passed its watermark to the core.

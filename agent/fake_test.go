@@ -82,10 +82,10 @@ func (f *fakeUplink) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncRep
 	}
 	for _, r := range req.GetReports() {
 		id := string(r.GetGrantId())
-		f.taken[id] = max(f.taken[id], r.GetTaken())
+		f.taken[id] = r.GetTaken() - r.GetRefunded()
 		if r.GetFinal() && !f.final[id] {
 			f.final[id] = true
-			f.granted -= r.GetReturned()
+			f.granted -= r.GetReturned() + r.GetRefunded()
 		}
 		state := pb.GrantState_GRANT_STATE_LIVE
 		if f.final[id] {

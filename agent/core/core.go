@@ -71,9 +71,13 @@ type Core struct {
 	refunded int  // of refunds, carried by the Spend in flight
 	spendOut bool // a Spend is in flight
 
+	reserved      map[ID]*reservation
+	reservedOrder []*reservation // oldest first
+
 	stopping bool
 	faults   map[string]int64 // protocol faults the ledger told us of, by code
 	retired  map[string]int64 // taken from leases of keys that are gone, by dimension
+	leased   map[string]int64 // taken from leases, as last told
 	exact    map[string]int64 // spent through the exact lane, by dimension
 	unleased map[string]int64 // allowed without a lease, by dimension
 }
@@ -88,7 +92,7 @@ func New(cfg Config) *Core {
 	c := &Core{
 		Table: newTable(), cfg: cfg, rng: rand.New(rand.NewChaCha8(seed)),
 		gen:   uuid.NewGenWithOptions(uuid.WithRandomReader(cfg.Random)),
-		debts: map[quota.Key]int64{}, contact: cfg.Start, syncAt: cfg.Start, lazyAt: never,
+		debts: map[quota.Key]int64{}, reserved: map[ID]*reservation{}, contact: cfg.Start, syncAt: cfg.Start, lazyAt: never,
 		rtt: 20 * time.Millisecond, ledgerAt: cfg.Wall, ledgerOn: cfg.Start, ledgerErr: unknownErr,
 		faults: map[string]int64{}, retired: map[string]int64{}, exact: map[string]int64{}, unleased: map[string]int64{},
 	}

@@ -57,7 +57,7 @@ func (c *Core) spentAll(now Instant, g *Group, said map[ID]*pb.Decision) {
 		}
 		// A ledger that decided one by one has to take back what it approved of.
 		if said[p.spend.id].GetAmount() > 0 {
-			c.refunds = append(c.refunds, &pb.Cancel{GrantId: p.spend.id.Bytes(), Key: wireKey(p.key.ID)})
+			c.takeBack(p.spend.id, p.key)
 		}
 		p.spend.group, p.spend = nil, nil
 		p.key.spends--

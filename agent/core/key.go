@@ -71,7 +71,10 @@ type unleased struct {
 	window windowID
 	taken  int64
 	acked  int64
-	step   int64 // most that a report may grow by, once the ledger refused more; 0: not yet
+	// Of taken, what came back, and what of that the ledger knows.
+	refunded, ackedBack int64
+
+	step int64 // most that a report may grow by, once the ledger refused more; 0: not yet
 }
 
 type windowID struct{ start, end int64 }
@@ -246,7 +249,7 @@ func (k *Key) idle() bool {
 
 func (k *Key) owesUnleased() bool {
 	for _, u := range k.unleased {
-		if u.acked < u.taken {
+		if u.owes() {
 			return true
 		}
 	}
@@ -267,3 +270,9 @@ type view struct {
 	nextEnd       Instant
 	nextLength    time.Duration
 }
+
+// owes reports that the ledger does not know all of it.
+func (u *unleased) owes() bool { return u.acked < u.taken || u.ackedBack < u.refunded }
+
+// MayExceed reports that a reservation of the key need not state a maximum.
+func (k *Key) MayExceed() bool { return k.dim.Load().MayExceed() }

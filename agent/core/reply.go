@@ -287,6 +287,7 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 func (c *Core) reincarnate(now Instant) {
 	c.incarnation, c.token = c.newID(now), nil
 	c.cancels, c.refunds, c.refunded = nil, nil, 0 // the original's to make
+	c.dropReservations(len(c.reservedOrder))       // and to settle
 	for _, k := range slices.Clone(c.keys) {
 		k.ask, k.next = nil, nil
 		for _, l := range slices.Concat(k.closing, k.held()) {
@@ -297,7 +298,8 @@ func (c *Core) reincarnate(now Instant) {
 			c.drop(k, l)
 		}
 		for _, u := range k.unleased {
-			u.id, u.taken, u.acked = c.newID(now), u.taken-u.acked, 0
+			owed := max(0, u.taken-u.refunded-u.acked+u.ackedBack)
+			*u = unleased{id: c.newID(now), window: u.window, taken: owed, step: u.step}
 		}
 		k.unleased = slices.DeleteFunc(k.unleased, func(u *unleased) bool { return u.taken == 0 })
 		c.tend(now, k)

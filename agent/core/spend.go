@@ -16,6 +16,8 @@ type spend struct {
 	cost   int64
 	waiter *Waiter // nil once abandoned
 	group  *Group  // whose item it is, with others beside it; nil once answered
+
+	settles *reservation // the actual of; nil once answered
 }
 
 // maxSpends is how many items one Spend carries at most. While one is in flight the others
@@ -36,13 +38,13 @@ func (c *Core) abandon(s *spend) {
 	if s.waiter != nil {
 		s.waiter.spend = nil
 	}
-	s.waiter, s.group = nil, nil
+	s.waiter, s.group, s.settles = nil, nil, nil
 	s.key.spends--
 	if i := slices.Index(c.spends, s); i >= 0 {
 		c.spends = slices.Delete(c.spends, i, i+1)
 		return
 	}
-	c.refunds = append(c.refunds, &pb.Cancel{GrantId: s.id.Bytes(), Key: wireKey(s.key.ID)})
+	c.takeBack(s.id, s.key)
 }
 
 // SpendWaiting reports that BuildSpend has something to send.
@@ -88,9 +90,12 @@ func (c *Core) SpendDone(now Instant, sent Instant, reply *pb.SpendReply) {
 	if reply == nil {
 		c.failed(now, sent)
 		for _, s := range items {
-			if w := s.waiter; w != nil {
+			switch w := s.waiter; {
+			case w != nil:
 				c.abandon(s)
 				c.finish(now, w, c.without(now, s.key, w))
+			case s.settles != nil:
+				c.abandon(s) // what it was to replace stays charged
 			}
 		}
 		c.loseGroups(now, items)
@@ -103,8 +108,12 @@ func (c *Core) SpendDone(now Instant, sent Instant, reply *pb.SpendReply) {
 		c.learn(now, st)
 	}
 	for i, d := range reply.GetDecisions() {
-		if i < len(items) && items[i].waiter != nil && items[i].id == uuid.FromBytesOrNil(d.GetGrantId()) {
+		switch {
+		case i >= len(items) || items[i].id != uuid.FromBytesOrNil(d.GetGrantId()):
+		case items[i].waiter != nil:
 			c.answerSpend(now, items[i], d)
+		case items[i].settles != nil:
+			c.settledSpend(items[i], d)
 		}
 	}
 	c.answerGroups(now, items, reply.GetDecisions())

@@ -122,13 +122,14 @@ func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 		}
 	}
 	for _, u := range k.unleased {
-		if u.acked == u.taken {
+		if !u.owes() {
 			continue
 		}
 		r := report{taken: min(u.taken, u.acked+u.most(k))}
+		r.refunded = min(u.refunded, r.taken)
 		s.reports = append(s.reports, sentReport{key: k, unleased: u, report: r})
 		s.request.Reports = append(s.request.Reports, &pb.Report{
-			GrantId: u.id.Bytes(), Key: wireKey(k.ID), Taken: r.taken, Unleased: true,
+			GrantId: u.id.Bytes(), Key: wireKey(k.ID), Taken: r.taken, Refunded: r.refunded, Unleased: true,
 			Window: &pb.Window{StartUs: u.window.start, EndUs: u.window.end},
 		})
 	}
@@ -304,7 +305,7 @@ func (c *Core) backoff() time.Duration {
 func (c *Core) settleDirty(now Instant, k *Key) {
 	ledger := c.ledgerAt.UnixMicro()
 	k.unleased = slices.DeleteFunc(k.unleased, func(u *unleased) bool {
-		return u.acked == u.taken && u.window.end != 0 && u.window.end < ledger
+		return !u.owes() && u.window.end != 0 && u.window.end < ledger
 	})
 	if k.ask != nil || k.next != nil {
 		c.mark(k) // unanswered
@@ -326,7 +327,7 @@ func (c *Core) acknowledge(now Instant, r sentReport, result *pb.ReportResult) {
 		return
 	}
 	if r.unleased != nil {
-		r.unleased.acked = r.report.taken
+		r.unleased.acked, r.unleased.ackedBack = r.report.taken, r.report.refunded
 		return
 	}
 	r.lease.reported = r.report
@@ -352,10 +353,10 @@ func (c *Core) reportAnew(now Instant, r sentReport, f *pb.Fault) {
 	case f.GetCode() == "report_step" && step > 1:
 		u.step = step / 2
 	case f.GetCode() == "invalid" && f.GetField() == "window" && u.window != c.window(now, r.key):
-		c.addUnleasedIn(now, r.key, c.window(now, r.key), u.taken-u.acked)
-		u.acked = u.taken
+		c.addUnleasedIn(now, r.key, c.window(now, r.key), max(0, u.taken-u.refunded-u.acked+u.ackedBack))
+		u.acked, u.ackedBack = u.taken, u.refunded
 	default:
-		u.acked = u.taken
+		u.acked, u.ackedBack = u.taken, u.refunded
 	}
 }
 
