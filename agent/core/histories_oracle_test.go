@@ -203,7 +203,7 @@ func (m *member) copy() {
 		return
 	}
 	for _, k := range m.core.keys {
-		if k.ask != nil {
+		if k.ask != nil || k.next != nil {
 			return
 		}
 	}
@@ -216,7 +216,7 @@ func (m *member) copy() {
 		twin := c.core.newKey(m.clock(), k.ID, m.core.dims[k.ID.Dimension])
 		var leases []*Lease
 		for _, l := range k.held() {
-			t := &Lease{id: l.id, window: l.window, amount: l.amount, low: l.low, deadline: l.deadline, back: l.back, reported: l.reported}
+			t := &Lease{id: l.id, window: l.window, amount: l.amount, low: l.low, start: l.start, deadline: l.deadline, begun: l.begun, back: l.back, said: l.said, reported: l.reported}
 			t.bucket.left.Store(l.left())
 			leases = append(leases, t)
 			c.taken[t] = t.taken()

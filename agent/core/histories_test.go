@@ -93,7 +93,7 @@ type member struct {
 	taken    map[*Lease]int64
 	syncs    int
 	decided  map[*Waiter]quota.Window // the window of an approved spend, while its reply is taken in
-	asked    map[string]*pb.Ask       // in flight, by dimension
+	asked    map[string]*pb.Ask       // in flight, by dimension and window
 }
 
 type caller struct {
@@ -337,25 +337,25 @@ func (m *member) sendSpend(req *pb.SpendRequest) {
 	})
 }
 
-// asksOnce holds what an agent sends against 3.10: one ask in flight a key, a repeat word for
+// asksOnce holds what an agent sends against 3.10: one ask in flight a key and window, a repeat word for
 // word, and another one only after the first was answered or withdrawn.
 func (m *member) asksOnce(req *pb.SyncRequest) {
 	for _, c := range req.GetCancels() {
 		m.answeredAsk(c.GetGrantId())
 	}
 	for _, a := range req.GetAsks() {
-		dimension := a.GetKey().GetDimension()
-		if was := m.asked[dimension]; was != nil && !proto.Equal(was, a) {
+		about := fmt.Sprint(a.GetKey().GetDimension(), a.GetWindow().GetStartUs())
+		if was := m.asked[about]; was != nil && !proto.Equal(was, a) {
 			m.broken("asked %v while %v was in flight", a, was)
 		}
-		m.asked[dimension] = a
+		m.asked[about] = a
 	}
 }
 
 func (m *member) answeredAsk(id []byte) {
-	for dimension, a := range m.asked {
+	for about, a := range m.asked {
 		if string(a.GetGrantId()) == string(id) {
-			delete(m.asked, dimension)
+			delete(m.asked, about)
 		}
 	}
 }
@@ -391,6 +391,9 @@ func (m *member) observe() {
 					m.taken[l] = n
 					if !m.ledgerNow().Before(m.expires[l.id]) {
 						m.broken("a lease was spent at %s, it ended at %s", m.ledgerNow(), m.expires[l.id])
+					}
+					if !windowOf(l.window).Contains(m.ledgerNow()) {
+						m.broken("a lease of %s was spent at %s", windowOf(l.window), m.ledgerNow())
 					}
 				}
 			}
