@@ -124,16 +124,13 @@ func (r *round) vacuous(faults []*fault) {
 			r.violated("no %s happened", f.name)
 		}
 	}
-	made := map[cut]int{}
-	for _, w := range r.toPostgres {
-		for c, n := range w.made {
-			made[c] += n
-		}
-	}
 	for _, c := range []cut{before, torn, after} {
-		if made[c] == 0 {
+		if r.commits.happened(c) == 0 {
 			r.violated("no connection was cut %s", c)
 		}
+	}
+	if r.pooler != nil && r.behindPooler.happened(after) == 0 {
+		r.violated("no connection was cut behind pgbouncer")
 	}
 	used := map[string]bool{}
 	for _, t := range r.history.all() {

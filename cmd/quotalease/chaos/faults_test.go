@@ -34,20 +34,20 @@ func faultsOf(pooled bool) []*fault {
 			r.agents[i].freeze(lasts)
 			return nil
 		}},
-		{"SIGKILL control plane", "control", replicas, 3 * time.Second, func(ctx context.Context, r *round, i int, lasts time.Duration) error {
+		{"SIGKILL control plane", "control", replicas, 2 * time.Second, func(ctx context.Context, r *round, i int, lasts time.Duration) error {
 			return bounce(ctx, r.controls[i], lasts)
 		}},
-		{"SIGSTOP control plane", "control", replicas, 4 * time.Second, func(_ context.Context, r *round, i int, lasts time.Duration) error {
+		{"SIGSTOP control plane", "control", replicas, 3 * time.Second, func(_ context.Context, r *round, i int, lasts time.Duration) error {
 			r.controls[i].freeze(lasts)
 			return nil
 		}},
-		{"SIGKILL Postgres", "postgres", 1, time.Second, func(ctx context.Context, r *round, _ int, lasts time.Duration) error {
+		{"SIGKILL Postgres", "postgres", 1, 500 * time.Millisecond, func(ctx context.Context, r *round, _ int, lasts time.Duration) error {
 			return r.database.crash(ctx, syscall.SIGKILL, lasts)
 		}},
-		{"SIGQUIT Postgres", "postgres", 1, time.Second, func(ctx context.Context, r *round, _ int, lasts time.Duration) error {
+		{"SIGQUIT Postgres", "postgres", 1, 500 * time.Millisecond, func(ctx context.Context, r *round, _ int, lasts time.Duration) error {
 			return r.database.crash(ctx, syscall.SIGQUIT, lasts)
 		}},
-		{"SIGSTOP Postgres", "postgres", 1, 3 * time.Second, func(_ context.Context, r *round, _ int, lasts time.Duration) error {
+		{"SIGSTOP Postgres", "postgres", 1, 1500 * time.Millisecond, func(_ context.Context, r *round, _ int, lasts time.Duration) error {
 			r.database.freeze(lasts)
 			return nil
 		}},
@@ -55,7 +55,7 @@ func faultsOf(pooled bool) []*fault {
 			r.toPostgres[i].cutAll()
 			return nil
 		}},
-		{"silence from Postgres", "to postgres", replicas, 3 * time.Second, func(ctx context.Context, r *round, i int, lasts time.Duration) error {
+		{"silence from Postgres", "to postgres", replicas, 2 * time.Second, func(ctx context.Context, r *round, i int, lasts time.Duration) error {
 			return silence(ctx, r.toPostgres[i], lasts)
 		}},
 		{"silence to an agent", "uplinks", agents, 4 * time.Second, func(ctx context.Context, r *round, i int, lasts time.Duration) error {
@@ -76,18 +76,18 @@ func faultsOf(pooled bool) []*fault {
 		}},
 	}
 	for _, c := range []cut{before, torn, after} {
-		all = append(all, &fault{fmt.Sprintf("cut %s", c), "", replicas, 1, func(_ context.Context, r *round, i int, _ time.Duration) error {
-			r.toPostgres[i].arm(c)
+		all = append(all, &fault{fmt.Sprintf("cut %s", c), "", 1, 1, func(_ context.Context, r *round, _ int, _ time.Duration) error {
+			r.commits.arm(c)
 			return nil
 		}})
 	}
 	if pooled {
-		all = append(all, &fault{"SIGKILL pgbouncer", "pooler", 1, time.Second, func(ctx context.Context, r *round, _ int, lasts time.Duration) error {
+		all = append(all, &fault{"SIGKILL pgbouncer", "pooler", 1, 500 * time.Millisecond, func(ctx context.Context, r *round, _ int, lasts time.Duration) error {
 			r.pooler.kill()
 			rest(ctx, lasts)
 			return r.pooler.start(r.ordinary)
 		}}, &fault{"cut after COMMIT behind pgbouncer", "", 1, 1, func(_ context.Context, r *round, _ int, _ time.Duration) error {
-			r.behind.arm(after)
+			r.behindPooler.arm(after)
 			return nil
 		}})
 	}

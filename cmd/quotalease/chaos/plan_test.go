@@ -17,9 +17,13 @@ type step struct {
 	lasts  time.Duration
 }
 
+// Faults come in bursts, in which they overlap, with a lull behind each in which work is done
+// for the next one to break.
 const (
 	firstStep = 500 * time.Millisecond
-	gap       = 900 * time.Millisecond // between two steps, at most
+	gap       = 800 * time.Millisecond // between two steps, at most
+	burst     = 5                      // steps
+	lull      = 1500 * time.Millisecond
 	shortest  = 100 * time.Millisecond // of what a fault lasts
 )
 
@@ -29,14 +33,18 @@ func draw(seed uint64, lasts time.Duration, faults []*fault) []step {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var plan []step
 	var deck []*fault
-	for at := firstStep; at < lasts; at += gap/6 + time.Duration(rng.Int64N(int64(gap*5/6))) {
+	upTo := func(d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
+	for at := firstStep; at < lasts; at += gap/8 + upTo(gap*7/8) {
 		if len(deck) == 0 {
 			deck = append(deck, faults...)
 			rng.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
 		}
 		f := deck[0]
 		deck = deck[1:]
-		plan = append(plan, step{at, f, rng.IntN(f.targets), shortest + time.Duration(rng.Int64N(int64(f.most)))})
+		plan = append(plan, step{at, f, rng.IntN(f.targets), shortest + upTo(f.most)})
+		if len(plan)%burst == 0 {
+			at += lull
+		}
 	}
 	return plan
 }

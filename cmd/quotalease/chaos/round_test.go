@@ -24,11 +24,13 @@ type round struct {
 	database   *database
 	pooler     *pooler // nil: replicas are connected with the database
 	ordinary   *syscall.Credential
-	behind     *wire   // between pooler and database
-	toPostgres []*wire // from each replica
-	uplinks    [][]*wire
+	toPostgres []*wire   // from each replica
+	uplinks    [][]*wire // from each agent to each replica
 	controls   []*node
 	agents     []*node
+
+	commits      ambush // on those of the replicas
+	behindPooler ambush // on those that the pooler has handed on
 
 	mu     sync.Mutex
 	broken []string // promises, in words
@@ -60,16 +62,14 @@ func (r *round) build(pooled bool) {
 	r.run("migrate", "up")
 	door, mode := r.database.socket, ""
 	if pooled {
-		r.behind = newWire(r, "behind the pooler", r.database.socket)
-		r.behind.postgres = true
+		behind := newWire(r, r.database.socket, &r.behindPooler)
 		r.ordinary = ordinaryUser(r)
-		r.pooler = startPooler(r, filepath.Join(r.dir, "pgbouncer"), bouncer, r.database.user, r.behind.address())
+		r.pooler = startPooler(r, filepath.Join(r.dir, "pgbouncer"), bouncer, r.database.user, behind.address())
 		// This pgbouncer knows nothing of prepared statements.
 		door, mode = r.pooler.socket, "&default_query_exec_mode=exec"
 	}
 	for i := range replicas {
-		w := newWire(r, fmt.Sprintf("replica %d to Postgres", i), door)
-		w.postgres = true
+		w := newWire(r, door, &r.commits)
 		r.toPostgres = append(r.toPostgres, w)
 		dsn := fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable%s", r.database.user, w.address(), mode)
 		r.controls = append(r.controls, newNode(r, r, fmt.Sprintf("control-%d", i), []string{databaseEnv + "=" + dsn}, "controlplane"))
@@ -78,8 +78,8 @@ func (r *round) build(pooled bool) {
 		name := fmt.Sprintf("agent-%d", i)
 		args := []string{"agent", "--region", fmt.Sprintf("region-%d", i), "--name", name}
 		var wires []*wire
-		for j, control := range r.controls {
-			w := newWire(r, fmt.Sprintf("%s to replica %d", name, j), control.door)
+		for _, control := range r.controls {
+			w := newWire(r, control.door, nil)
 			wires = append(wires, w)
 			args = append(args, "--control-plane", w.address())
 		}

@@ -25,29 +25,63 @@ func (c cut) String() string {
 	return [...]string{"no cut", "before COMMIT", "in COMMIT", "after COMMIT"}[c]
 }
 
+// ambush waits for COMMITs to cut. Wires share one: it strikes at whichever comes next.
+type ambush struct {
+	mu    sync.Mutex
+	armed []cut
+	made  map[cut]int // cuts that took place
+}
+
+// arm has one more COMMIT cut.
+func (a *ambush) arm(c cut) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.armed = append(a.armed, c)
+}
+
+// next is where to cut the COMMIT that comes now.
+func (a *ambush) next() cut {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.armed) == 0 {
+		return noCut
+	}
+	c := a.armed[0]
+	a.armed = a.armed[1:]
+	if a.made == nil {
+		a.made = map[cut]int{}
+	}
+	a.made[c]++
+	return c
+}
+
+// happened counts the cuts of a kind.
+func (a *ambush) happened(c cut) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.made[c]
+}
+
 // wire is a TCP proxy on an address that stays while what is behind it comes and goes.
 type wire struct {
-	name     string
 	listener net.Listener
 	target   func() (network, address string) // no address: nobody is there
-	postgres bool                             // what passes is the protocol of Postgres
+	ambush   *ambush                          // on what Postgres is told; nil: another protocol
 	all      sync.WaitGroup
 
 	mu      sync.Mutex
 	open    chan struct{} // closed while bytes pass
 	refuses bool
 	links   map[*link]bool
-	armed   []cut
-	made    map[cut]int // cuts that took place
 }
 
-func newWire(t testing.TB, name string, target func() (string, string)) *wire {
+func newWire(t testing.TB, target func() (string, string), a *ambush) *wire {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{name: name, listener: listener, target: target, open: make(chan struct{}), links: map[*link]bool{}, made: map[cut]int{}}
+	w := &wire{listener: listener, target: target, ambush: a, open: make(chan struct{}), links: map[*link]bool{}}
 	close(w.open)
 	w.all.Go(w.accept)
 	t.Cleanup(w.close)
@@ -131,25 +165,6 @@ func (w *wire) refuse(refuses bool) {
 	}
 }
 
-// arm has the next COMMIT cut.
-func (w *wire) arm(c cut) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.armed = append(w.armed, c)
-}
-
-func (w *wire) nextCut() cut {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.armed) == 0 {
-		return noCut
-	}
-	c := w.armed[0]
-	w.armed = w.armed[1:]
-	w.made[c]++
-	return c
-}
-
 func (w *wire) close() {
 	_ = w.listener.Close()
 	w.cutAll()
@@ -200,7 +215,7 @@ func (l *link) up() {
 		if err != nil || !l.waits() {
 			break
 		}
-		if l.wire.postgres {
+		if l.wire.ambush != nil {
 			if !l.forward(out, buf[:n]) {
 				return
 			}
@@ -219,7 +234,7 @@ func (l *link) forward(out *bufio.Writer, b []byte) bool {
 	present := noCut
 	for _, m := range l.front.feed(b) {
 		if m.commit && present == noCut {
-			present = l.wire.nextCut()
+			present = l.wire.ambush.next()
 		}
 		switch {
 		case present == before:
