@@ -20,15 +20,15 @@ import (
 // policyText has each class, with ttls that fit into a round. A year's window does not end in
 // a round as a rule; a minute's does. The roomy ones never run out.
 const policyText = `dimensions:
-  - {name: export, kind: period, limit: 1500, period: {every: year, timezone: UTC}, class: hard, overshoot: 20%,
+  - {name: export, kind: period, limit: 900, period: {every: year, timezone: UTC}, class: hard, overshoot: 20%,
      lease: {ttl: 2s, grace: 500ms}, outage: {mode: closed, after: 1s}, cold: {wait: 500ms, then: deny}}
-  - {name: tick, kind: period, limit: 400, period: {every: minute, timezone: UTC}, class: hard, overshoot: 20%,
+  - {name: tick, kind: period, limit: 300, period: {every: minute, timezone: UTC}, class: hard, overshoot: 20%,
      lease: {ttl: 2s, grace: 500ms}, outage: {mode: closed, after: 1s}, cold: {wait: 500ms, then: deny}}
-  - {name: call, kind: period, limit: 1500, period: {every: year, timezone: UTC}, class: bounded, overshoot: 5%,
+  - {name: call, kind: period, limit: 900, period: {every: year, timezone: UTC}, class: bounded, overshoot: 5%,
      lease: {ttl: 2s, grace: 500ms}, outage: {mode: closed, after: 1s}, cold: {wait: 500ms, then: deny}}
-  - {name: view, kind: period, limit: 1500, period: {every: year, timezone: UTC}, class: best_effort, overshoot: 10%,
+  - {name: view, kind: period, limit: 900, period: {every: year, timezone: UTC}, class: best_effort, overshoot: 10%,
      lease: {ttl: 2s, grace: 500ms}, outage: {mode: closed, after: 1s}, cold: {wait: 500ms, then: deny}}
-  - {name: payout, kind: period, limit: 500, period: {every: year, timezone: UTC}, class: exact, outage: {mode: closed, after: 1s}}
+  - {name: payout, kind: period, limit: 400, period: {every: year, timezone: UTC}, class: exact, outage: {mode: closed, after: 1s}}
   - {name: roomy_hard, kind: period, limit: 100000000, period: {every: year, timezone: UTC}, class: hard, overshoot: 1%,
      lease: {ttl: 2s, grace: 500ms}, outage: {mode: closed, after: 1s}, cold: {wait: 500ms, then: deny}}
   - {name: roomy_exact, kind: period, limit: 100000000, period: {every: year, timezone: UTC}, class: exact, outage: {mode: closed, after: 1s}}

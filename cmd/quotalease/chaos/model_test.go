@@ -50,15 +50,19 @@ func judge(takes []take, accounts []ledger.Account) []string {
 }
 
 func judgeKey(n seen, windows []ledger.Account) (broken []string) {
-	var most, settled, spent, covered, out, unleased quota.Units
+	var most, settled, spent, covered, out, unleased, given, overshoot, budget quota.Units
 	exact := false
 	for _, a := range windows {
 		most += a.Largest.Units
 		switch a.Class {
-		case quota.Exact:
-			exact = true
+		case quota.Exact, quota.Hard:
+			exact = exact || a.Class == quota.Exact
+			given += a.Uncertain
+			overshoot += a.Overshoot
 		case quota.Bounded:
 			most += a.Budget.Units
+			budget += a.Budget.Units
+			overshoot += a.Overshoot
 		case quota.BestEffort: // what was given back and used all the same
 			most += a.Uncertain + a.Overshoot
 		}
@@ -77,6 +81,8 @@ func judgeKey(n seen, windows []ledger.Account) (broken []string) {
 	check(n.used <= covered, "callers used %d, the ledger answers for %d: a grant was lost", n.used, covered)
 	check(!exact || n.used <= spent, "callers were told that %d were spent, the ledger recorded %d: a spend was lost", n.used, spent)
 	check(settled <= n.used+n.maybe, "the ledger settled %d, callers used %d and do not know of %d", settled, n.used, n.maybe)
+	check(given == 0, "%d unconfirmed units were given back, which this class never does", given)
+	check(overshoot <= budget, "the ledger saw an overshoot of %d, the budget is %d", overshoot, budget)
 	check(unleased == 0, "%d units were used without a lease", unleased)
 	check(out == 0, "%d units are still out", out)
 	return broken
@@ -104,15 +110,18 @@ func TestTheModelNoticesEachBrokenPromise(t *testing.T) {
 		"within the budget":      {[]take{used(105)}, account(quota.Bounded, ledger.Tally{Leased: 100, Uncertain: 5}), ""},
 		"an answer was lost":     {[]take{used(60), {key: key, cost: 2, outcome: unknown}}, account(quota.Exact, ledger.Tally{Spent: 62}), ""},
 		"nobody was there":       {[]take{{key: key, cost: 2, outcome: unsent}}, account(quota.Hard, ledger.Tally{Leased: 2}), "settled 2"},
+		"overshoot of nobody's":  {nil, account(quota.Exact, ledger.Tally{Spent: 101}), "saw an overshoot of 1"},
 		"over the limit":         {[]take{used(101)}, account(quota.Hard, ledger.Tally{Leased: 101}), "promise is 100"},
 		"over limit and budget":  {[]take{used(106)}, account(quota.Bounded, ledger.Tally{Leased: 106}), "promise is 105"},
 		"a lost grant":           {[]take{used(60)}, account(quota.Hard, ledger.Tally{Leased: 59}), "a grant was lost"},
 		"a lost spend":           {[]take{used(60)}, account(quota.Exact, ledger.Tally{Spent: 50, Held: 10}), "a spend was lost"},
 		"charged twice":          {[]take{used(60)}, account(quota.Hard, ledger.Tally{Leased: 61}), "settled 61"},
+		"given back":             {[]take{used(60)}, account(quota.Hard, ledger.Tally{Leased: 50, Uncertain: 10}), "10 unconfirmed units were given back"},
 		"use without a lease":    {[]take{used(60)}, account(quota.Hard, ledger.Tally{Leased: 50, Unleased: 10}), "10 units were used without a lease"},
-		"a lease that never end": {[]take{used(60)}, account(quota.Hard, ledger.Tally{Leased: 60, Outstanding: 1}), "1 units are still out"},
+		"a lease without an end": {[]take{used(60)}, account(quota.Hard, ledger.Tally{Leased: 60, Outstanding: 1}), "1 units are still out"},
 		"no account at all":      {[]take{used(1)}, ledger.Account{ID: ledger.AccountID{Key: quota.Key{Tenant: "b"}}}, "the promise is 0"},
 	} {
+		c.account.Overshoot = max(0, c.account.Settled()-100)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := strings.Join(judge(c.takes, []ledger.Account{c.account}), "\n")
