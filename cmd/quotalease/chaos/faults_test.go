@@ -12,6 +12,9 @@ import (
 const (
 	agents   = 3
 	replicas = 2
+	// cutsAStep is how many COMMITs in a row are cut: the attempt that settles the first is
+	// likely to be the second.
+	cutsAStep = 3
 )
 
 // fault is a kind of fault. Faults of one group and target wait for each other; all others may
@@ -77,7 +80,9 @@ func faultsOf(pooled bool) []*fault {
 	}
 	for _, c := range []cut{before, torn, after} {
 		all = append(all, &fault{fmt.Sprintf("cut %s", c), "", 1, 1, func(_ context.Context, r *round, _ int, _ time.Duration) error {
-			r.commits.arm(c)
+			for range cutsAStep {
+				r.commits.arm(c)
+			}
 			return nil
 		}})
 	}

@@ -86,8 +86,10 @@ func (r *round) build(pooled bool) {
 		r.uplinks = append(r.uplinks, wires)
 		r.agents = append(r.agents, newNode(r, r, name, nil, args...))
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+	defer cancel()
 	for _, n := range append(r.controls[:replicas:replicas], r.agents...) {
-		if err := n.start(r.Context()); err != nil {
+		if err := n.start(ctx); err != nil {
 			r.Fatal(err)
 		}
 	}
