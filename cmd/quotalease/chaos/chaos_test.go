@@ -67,14 +67,19 @@ func TestRealFaults(t *testing.T) { play(t, false) }
 // All of it works through pgbouncer in transaction mode: nothing depends on a session.
 func TestO9TransactionPooling(t *testing.T) { play(t, true) }
 
+func skipUnderRace(t *testing.T) {
+	t.Helper()
+	if raceDetector {
+		t.Skip("the race detector would watch this process, and all that is tested runs in others")
+	}
+}
+
 // aftermath bounds what comes after the faults of a round.
 const aftermath = 100 * time.Second
 
 func play(t *testing.T, pooled bool) {
 	t.Parallel()
-	if raceDetector {
-		t.Skip("the race detector would watch this process, and all that is tested runs in others")
-	}
+	skipUnderRace(t)
 	seed := *seedFlag
 	for seed == 0 {
 		seed = uint64(rand.Uint32())

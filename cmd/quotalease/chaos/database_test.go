@@ -149,7 +149,7 @@ func newDir(t testing.TB) string {
 	t.Cleanup(func() {
 		gone := dir
 		if t.Failed() {
-			gone = filepath.Join(dir, "db")
+			gone = filepath.Join(dir, "db") // large, and of little use
 			t.Log("logs are kept in ", dir)
 		}
 		if err := os.RemoveAll(gone); err != nil {

@@ -17,7 +17,11 @@
 //     charged that nobody took, and `ledger verify` finds no difference. Once faults end,
 //     nothing stays out, and every key with room is served by every agent. (TestRealFaults)
 //   - All of this holds through pgbouncer in transaction mode. (TestO9TransactionPooling)
-//   - Each of these would be noticed. (TestTheModelNoticesEachBrokenPromise)
+//   - While Postgres hangs, callers are answered in time and never denied, and neither
+//     connections nor goroutines pile up. (TestO2StoreHangsUnderLoad)
+//   - One connection serves a whole replica. (TestO8OneConnectionServesAll)
+//   - Of several hosts the primary is found, also after a failover. (TestO1FailoverToTheOtherHost)
+//   - Each broken promise would be noticed. (TestTheModelNoticesEachBrokenPromise)
 //   - A seed gives one plan, and each kind of fault its share. (TestASeedGivesOnePlan)
 //   - A COMMIT is found in what a client sends, however it is sent and arrives.
 //     (TestCommitIsFoundInTheStream)

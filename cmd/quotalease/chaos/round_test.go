@@ -86,18 +86,29 @@ func (r *round) build(pooled bool) {
 		r.uplinks = append(r.uplinks, wires)
 		r.agents = append(r.agents, newNode(r, r, name, nil, args...))
 	}
+	r.start(append(r.controls[:replicas:replicas], r.agents...)...)
+	r.applyPolicy(r.controls[0])
+}
+
+// start starts nodes, one after another.
+func (r *round) start(nodes ...*node) {
+	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
 	defer cancel()
-	for _, n := range append(r.controls[:replicas:replicas], r.agents...) {
+	for _, n := range nodes {
 		if err := n.start(ctx); err != nil {
 			r.Fatal(err)
 		}
 	}
+}
+
+func (r *round) applyPolicy(control *node) {
+	r.Helper()
 	policy := filepath.Join(r.dir, "policy.yaml")
 	if err := os.WriteFile(policy, []byte(policyText), 0o644); err != nil {
 		r.Fatal(err)
 	}
-	_, server := r.controls[0].door()
+	_, server := control.door()
 	r.run("policy", "apply", "-f", policy, "--who", "chaos", "--why", "a round", "--server", server)
 }
 

@@ -142,6 +142,13 @@ func (w *wire) cutAll() {
 	}
 }
 
+// connections counts those that are open.
+func (w *wire) connections() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.links)
+}
+
 // hang keeps what is sent, in both directions, until pass.
 func (w *wire) hang() {
 	w.mu.Lock()
