@@ -30,6 +30,6 @@
 //   - Old grants are found by primary key, a bounded range at a time.
 //     (TestFoldableWalksThePrimaryKey)
 //   - Hot rows are updated in place, and plans made on empty tables stay good.
-//     (TestP5UpdatesAreHOT, TestPlansOfEmptyTables)
+//     (TestP5UpdatesAreHOT, TestP5IdleTransactionBesideTheLoad, TestPlansOfEmptyTables)
 //   - Every statement fits the schema. (TestStatementsPrepare)
 package postgres
