@@ -80,7 +80,8 @@ func (r *round) until(client *http.Client, n *node, key quota.Key) {
 	defer cancel()
 	for r.take(client, n, key, 1) != allowed {
 		if rest(ctx, pollEvery); ctx.Err() != nil {
-			r.Fatalf("no take of %s is allowed", key)
+			r.violated("no take of %s is allowed", key)
+			return
 		}
 	}
 }
