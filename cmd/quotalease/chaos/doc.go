@@ -8,6 +8,11 @@
 // from one seed, which is printed; what the processes make of it is up to the machine. Then
 // the recorded history, every take with its answer, is held against the ledger.
 //
+// Postgres is durable (fsync is on), so that whatever it acknowledged survives its kill. Every
+// process listens on loopback or a Unix socket and ends with the test, however that ends:
+// children stop when their standard input does, and what is stopped by SIGSTOP is continued by
+// a process of its own. On a violation the logs and the history are kept and named.
+//
 //	go test ./cmd/quotalease/chaos -v -chaos.for=5m -chaos.seed=1
 //
 // Promises, and the tests that guard them:
