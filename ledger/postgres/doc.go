@@ -33,6 +33,6 @@
 //     account. (TestWindowsToCloseAreTheEndsOfTwoIndexes, TestPruneTakesStatementsAndLimits,
 //     TestAccountsOfAnOlderVersionAreStatedToo)
 //   - Hot rows are updated in place, and plans made on empty tables stay good.
-//     (TestP5UpdatesAreHOT, TestPlansOfEmptyTables)
+//     (TestP5UpdatesAreHOT, TestP5IdleTransactionBesideTheLoad, TestPlansOfEmptyTables)
 //   - Every statement fits the schema. (TestStatementsPrepare)
 package postgres
