@@ -32,6 +32,19 @@ func (o *Oracle) held(h Holder, id ledger.ID) *held {
 	return x
 }
 
+// UsedUpTo is Used with all that was ever taken from the lease, as its holder counts it. It
+// returns what came since the last time.
+func (o *Oracle) UsedUpTo(m Moment, h Holder, id ledger.ID, total int64) int64 {
+	var was int64
+	if x, ok := o.holders[holding{h, id}]; ok {
+		was = x.used
+	}
+	if total != was {
+		o.Used(m, h, id, total-was)
+	}
+	return total - was
+}
+
 // Used tells that callers were allowed units from a lease.
 func (o *Oracle) Used(m Moment, h Holder, id ledger.ID, units int64) {
 	if o.fault != nil {

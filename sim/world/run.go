@@ -1,0 +1,227 @@
+package world
+
+import (
+	"context"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
+	"github.com/quotalease/quotalease/sim/oracle"
+)
+
+// DefaultEvents is how many events a seed runs at least.
+const DefaultEvents = 10_000
+
+// Script is a history as it was decided: the same script makes the same history.
+type Script struct {
+	Seed    uint64
+	Setup   Setup
+	Actions []Action
+	Busy    time.Duration // then trouble and callers end
+}
+
+// Result is what became of one history.
+type Result struct {
+	Script Script
+	Fault  *oracle.Fault // nil: every promise was kept
+	Events int
+	Digest uint64
+	Fired  map[Kind]int
+}
+
+// Run makes up the history of a seed, of at least so many events, and runs it. A history for
+// people goes to out, unless that is nil.
+func Run(seed uint64, events int, out io.Writer) Result {
+	setup := setupOf(seed)
+	script := Script{Seed: seed, Setup: setup}
+	// Where copies will be wanted is known by looking ahead: the generator sees nothing but
+	// its seed.
+	copies := map[int]bool{}
+	for g, n := newGenerator(seed, setup), 0; n < events; n++ {
+		if a := g.action(); a.Kind == CopyAgent {
+			copies[a.Agent] = true
+		}
+	}
+	w := newWorld(seed, setup, copies, out)
+	for g := newGenerator(seed, setup); w.events < events && w.oracle.Fault() == nil; {
+		a := g.action()
+		script.Actions = append(script.Actions, a)
+		w.next(a)
+	}
+	script.Busy = w.now
+	w.settle()
+	return w.result(script)
+}
+
+// Replay runs a script.
+func Replay(s Script, out io.Writer) Result {
+	copies := map[int]bool{}
+	for _, a := range s.Actions {
+		if a.Kind == CopyAgent {
+			copies[a.Agent] = true
+		}
+	}
+	w := newWorld(s.Seed, s.Setup, copies, out)
+	for _, a := range s.Actions {
+		if w.oracle.Fault() != nil {
+			break
+		}
+		w.next(a)
+	}
+	w.runUntil(s.Busy)
+	w.settle()
+	return w.result(s)
+}
+
+// next carries out an action when its time has come.
+func (w *World) next(a Action) {
+	w.runUntil(a.At)
+	if w.oracle.Fault() != nil {
+		return
+	}
+	w.events++
+	w.mix(uint64(a.Kind), uint64(a.At))
+	w.act(a)
+	if a.Kind <= Peek {
+		w.fire(a.Kind)
+	}
+}
+
+func (w *World) result(s Script) Result {
+	r := Result{Script: s, Fault: w.oracle.Fault(), Events: w.events, Digest: w.digest, Fired: map[Kind]int{}}
+	for k, n := range w.fired {
+		if n > 0 {
+			r.Fired[Kind(k)] = n
+		}
+	}
+	return r
+}
+
+// Times after the last trouble.
+const (
+	restFor  = longestTTL + longestGrace + 4*time.Second // everything must have come to rest by then
+	watchFor = 3 * time.Second                           // at rest agents hardly talk
+	askFor   = longestTTL + longestGrace + 2*time.Second // who asks again and again is served by then
+	mostRest = 20                                        // Syncs of an agent in watchFor
+)
+
+// settle is the end of every history: trouble ends, and everything has to come to rest. Then
+// what is free must be had for the asking, agents stop, and the books must be right.
+func (w *World) settle() {
+	w.subside()
+	w.rest()
+	w.askForAll()
+	w.rest()
+	for _, n := range slices.Clone(w.running) {
+		w.stop(n)
+	}
+	w.runUntil(w.now + restFor)
+	for _, n := range w.running {
+		w.broken(oracle.Rests, "%s was told to stop and still owes", n.name)
+	}
+	if w.oracle.Fault() == nil {
+		w.oracle.Rest(w.moment())
+		_, _ = w.database.Verify(context.Background(), func(d ledger.Difference) { w.broken(oracle.Conserved, "%s", d) }, func(int, int) {})
+	}
+}
+
+// subside ends all trouble.
+func (w *World) subside() {
+	if w.oracle.Fault() != nil {
+		return
+	}
+	w.say("* trouble and callers end")
+	w.calm, w.cuts = true, nil
+	w.database.commits = nil
+	w.database.down, w.downs = false, 0
+	for _, r := range w.replicas {
+		r.offset, r.lagging = w.database.offset, 0
+		if r.cp == nil {
+			r.start()
+		}
+	}
+	for _, p := range w.places {
+		p.armed, p.deaf = nil, 0
+		w.restart(p)
+	}
+	for _, n := range w.running {
+		n.wakes = min(n.wakes, w.now)
+		n.pump()
+	}
+}
+
+// rest is what must be true a ttl and a grace after the last trouble.
+func (w *World) rest() {
+	w.runUntil(w.now + restFor)
+	for _, n := range w.running {
+		n.syncs = 0
+	}
+	w.runUntil(w.now + watchFor)
+	if w.oracle.Fault() != nil {
+		return
+	}
+	for _, n := range w.running {
+		if n.core.Owes() {
+			w.broken(oracle.Rests, "%s still owes a report or a lease", n.name)
+		}
+		if len(n.waiting) > 0 {
+			w.broken(oracle.Rests, "%d callers of %s still wait", len(n.waiting), n.name)
+		}
+		if n.syncs > mostRest {
+			w.broken(oracle.Rests, "%s sent %d Syncs in %s of rest", n.name, n.syncs, watchFor)
+		}
+	}
+	w.oracle.Rest(w.moment())
+}
+
+// askForAll lets one caller for each agent and key ask until it is served. A quota that has
+// units for it must serve it within askFor.
+func (w *World) askForAll() {
+	if w.oracle.Fault() != nil {
+		return
+	}
+	end := w.now + askFor
+	for _, n := range slices.Clone(w.running) {
+		for _, tenant := range tenants {
+			for _, dimension := range dimensions {
+				w.askUntil(n, quota.Key{Tenant: tenant, Dimension: dimension}, end)
+			}
+		}
+	}
+	w.runUntil(end + time.Second)
+}
+
+func (w *World) askUntil(n *node, key quota.Key, end time.Duration) {
+	if n.dead || w.oracle.Fault() != nil {
+		return
+	}
+	n.take(key, 1, 0, func(o core.Outcome) {
+		switch {
+		case o.Allowed || o.Bad != nil:
+		case w.now < end:
+			w.after(min(max(o.RetryIn, 20*time.Millisecond), 300*time.Millisecond), func() { w.askUntil(n, key, end) })
+		default:
+			w.unserved(n, key, o)
+		}
+	})
+}
+
+// unserved is a caller that was refused to the end: right only if nothing is free.
+func (w *World) unserved(n *node, key quota.Key, o core.Outcome) {
+	dim, ok := n.core.Dimension(key.Dimension)
+	if !ok {
+		return
+	}
+	id := ledger.AccountID{Key: key, Window: dim.Calendar.WindowAt(w.database.now())}
+	terms, ok := w.terms(key, id.Window)
+	if !ok {
+		return
+	}
+	s, _ := w.oracle.State(id)
+	if free := int64(terms.Limit.Units) - int64(s.Row.Settled()+s.Row.Outstanding+s.Row.Held); free > 0 {
+		w.broken(oracle.Served, "a caller of %s at %s was refused for %s (%s) while %d were free", key, n.name, askFor, outcomeWords(key, 1, o), free)
+	}
+}
