@@ -82,6 +82,7 @@ func (o *Oracle) newGrant(m Moment, g ledger.Grant) {
 	if o.dead[g.Agent] {
 		o.account(g.Account).lossy = true
 	}
+	o.doubled(g)
 	o.place(m, r, g)
 }
 
@@ -119,7 +120,7 @@ func (o *Oracle) changed(m Moment, g ledger.Grant) {
 		o.moved(m, was, g)
 	}
 	if r.told && g.Kind == ledger.KindSpend && g.Refunded > was.Refunded {
-		o.Break(m.At, SameAnswer, "spend %s was taken back after its caller was told that it passed", short(g.ID))
+		o.toldWrong(m, r, "was taken back after its caller was told that it passed")
 	}
 	o.place(m, r, g)
 }

@@ -85,14 +85,43 @@ func (o *Oracle) Spent(m Moment, id ledger.ID, units int64) {
 		o.Break(m.At, Backed, "a caller was told that %d units were spent as %s, which was never granted", units, short(id))
 		return
 	case r.told:
-		o.Break(m.At, Backed, "two callers were told of spend %s", short(id))
+		o.toldWrong(m, r, "passed for two callers")
 	case r.row.Refunded > 0:
-		o.Break(m.At, SameAnswer, "a caller was told that spend %s passed after it was taken back", short(id))
+		o.toldWrong(m, r, "passed after it was taken back")
 	}
 	r.told = true
 	a := o.account(r.row.Account)
 	a.use.Spent += units
 	a.judge.used(o, m, a)
+}
+
+// toldWrong is a spend that a caller was told of and that does not count. Only a copy can have
+// taken it back: one that was made while the spend was in flight.
+func (o *Oracle) toldWrong(m Moment, r *grant, what string) {
+	if !o.shared[r.row.ID] {
+		o.Break(m.At, SameAnswer, "spend %s %s", short(r.row.ID), what)
+		return
+	}
+	o.account(r.row.Account).use.Copied += int64(r.row.Amount)
+}
+
+// Shared tells of an ask or a spend that an agent and its copy both have on their way: both may
+// get the lease, and one may take back what the other one was told of.
+func (o *Oracle) Shared(id ledger.ID) {
+	if o.shared[id] {
+		return
+	}
+	o.shared[id] = true
+	if r, ok := o.grants[id]; ok {
+		o.doubled(r.row)
+	}
+}
+
+// doubled is a lease that came of a shared ask: a copy can spend all of it once more.
+func (o *Oracle) doubled(g ledger.Grant) {
+	if g.Kind == ledger.KindLease && o.shared[g.ID] {
+		o.account(g.Account).use.Copied += int64(g.Amount)
+	}
 }
 
 // Unleased tells that a caller was allowed units without a lease, by a dimension of a class.
@@ -154,14 +183,14 @@ func (o *Oracle) Sent(m Moment, h Holder, x Report) {
 		return
 	}
 	was := o.held(h, x.ID)
+	if x.Unleased {
+		return // refused as too much at once it is said anew in smaller steps
+	}
 	if x.Taken < was.taken || x.Refunded < was.refunded || x.Returned < was.returned || was.final && !x.Final {
 		o.Break(m.At, Cumulative, "reports on %s fell: taken %d to %d, returned %d to %d, final %v to %v",
 			short(x.ID), was.taken, x.Taken, was.returned, x.Returned, was.final, x.Final)
 	}
 	was.taken, was.refunded, was.returned, was.final = x.Taken, x.Refunded, x.Returned, x.Final
-	if x.Unleased {
-		return
-	}
 	if x.Taken != was.used {
 		o.Break(m.At, Cumulative, "%s is reported as taken %d, callers were allowed %d of it", short(x.ID), x.Taken, was.used)
 	}

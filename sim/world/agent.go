@@ -213,6 +213,13 @@ func (n *node) sent(req *pb.SyncRequest) {
 		n.settled(c.GetGrantId())
 	}
 	for _, a := range req.GetAsks() {
+		if t := w.twins[n.place.index]; t != nil { // what was to be asked when it was copied, both ask
+			id := uuid.FromBytesOrNil(a.GetGrantId())
+			if by, ok := w.askers[id]; ok && by != n.holder {
+				w.oracle.Shared(id)
+			}
+			w.askers[id] = n.holder
+		}
 		key := quota.Key{Tenant: a.GetKey().GetTenant(), Dimension: a.GetKey().GetDimension()}
 		if was := n.asked[key]; was != nil && (string(was.GetGrantId()) != string(a.GetGrantId()) || was.GetWant() != a.GetWant() || was.GetNeed() != a.GetNeed()) {
 			w.broken(oracle.OneAsk, "%s asked for %d of %s (%s) while an ask for %d (%s) was in flight", n.name,

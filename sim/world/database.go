@@ -22,9 +22,10 @@ type database struct {
 	*memory.Store
 	world   *World
 	offset  time.Duration // of its clock
-	down    bool
-	commits []Kind // how the next ones end
-	unheard bool   // the one that just ended
+	astray  time.Duration // its clock is far off until then
+	back    time.Duration // it is down until then
+	commits []Kind        // how the next ones end
+	unheard bool          // the one that just ended
 
 	pending ledger.Changes // what the transaction at hand writes if it commits
 	ruled   error          // what its rules said
@@ -37,7 +38,11 @@ func newDatabase(w *World) *database {
 	return d
 }
 
-func (d *database) now() time.Time { return epoch.Add(d.world.now + d.offset) }
+func (d *database) now() time.Time {
+	return epoch.Add(d.world.now + d.offset + astray(d.world.now, d.astray))
+}
+
+func (d *database) down() bool { return d.world.now < d.back }
 
 // commit ends a transaction as told. What is written the oracle hears of.
 func (d *database) commit() memory.Outcome {
@@ -73,7 +78,7 @@ type connection struct {
 // Update implements ledger.Store.
 func (c *connection) Update(ctx context.Context, scope ledger.Scope, fn func(*ledger.Book) error) error {
 	d := c.database
-	if d.down {
+	if d.down() {
 		return errDown
 	}
 	suspect := d.now().Sub(c.replica.now()).Abs() > ledger.MaxClockSkew
@@ -100,7 +105,7 @@ func (c *connection) Update(ctx context.Context, scope ledger.Scope, fn func(*le
 
 // Due implements ledger.Store.
 func (c *connection) Due(ctx context.Context, limit int) ([]ledger.AccountID, error) {
-	if c.down {
+	if c.down() {
 		return nil, errDown
 	}
 	return c.Store.Due(ctx, limit)
@@ -108,7 +113,7 @@ func (c *connection) Due(ctx context.Context, limit int) ([]ledger.AccountID, er
 
 // Accounts, Grants and Events are those of ledger.Reader that replicas here read.
 func (c *connection) Accounts(ctx context.Context, q ledger.AccountQuery) ([]ledger.Account, error) {
-	if c.down {
+	if c.down() {
 		return nil, errDown
 	}
 	return c.Store.Accounts(ctx, q)
@@ -116,7 +121,7 @@ func (c *connection) Accounts(ctx context.Context, q ledger.AccountQuery) ([]led
 
 // Grants implements ledger.Reader.
 func (c *connection) Grants(ctx context.Context, q ledger.GrantQuery) ([]ledger.Grant, error) {
-	if c.down {
+	if c.down() {
 		return nil, errDown
 	}
 	return c.Store.Grants(ctx, q)
@@ -124,7 +129,7 @@ func (c *connection) Grants(ctx context.Context, q ledger.GrantQuery) ([]ledger.
 
 // Events implements ledger.Reader.
 func (c *connection) Events(ctx context.Context, after int64, limit int) ([]ledger.Event, error) {
-	if c.down {
+	if c.down() {
 		return nil, errDown
 	}
 	return c.Store.Events(ctx, after, limit)
@@ -135,7 +140,7 @@ type policyLog struct{ *connection }
 
 // Head implements policy.Log.
 func (l policyLog) Head(ctx context.Context) (policy.Record, error) {
-	if l.down {
+	if l.down() {
 		return policy.Record{}, errDown
 	}
 	return l.log.Head(ctx)
@@ -143,7 +148,7 @@ func (l policyLog) Head(ctx context.Context) (policy.Record, error) {
 
 // Get implements policy.Log.
 func (l policyLog) Get(ctx context.Context, version int64) (policy.Record, error) {
-	if l.down {
+	if l.down() {
 		return policy.Record{}, errDown
 	}
 	return l.log.Get(ctx, version)
@@ -151,7 +156,7 @@ func (l policyLog) Get(ctx context.Context, version int64) (policy.Record, error
 
 // History implements policy.Log.
 func (l policyLog) History(ctx context.Context, limit int) ([]policy.Record, error) {
-	if l.down {
+	if l.down() {
 		return nil, errDown
 	}
 	return l.log.History(ctx, limit)

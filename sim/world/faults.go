@@ -2,7 +2,10 @@ package world
 
 import (
 	"context"
+	"maps"
 	"time"
+
+	"github.com/gofrs/uuid/v5"
 
 	"github.com/quotalease/quotalease/controlplane/policy"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
@@ -165,8 +168,14 @@ func (w *World) release(n *node) {
 	w.oracle.Copied(n.core.Incarnation(), n.holder, t.holder)
 	w.twins[n.place.index] = t
 	w.running = append(w.running, t)
-	for key, a := range n.asked {
-		t.asked[key] = a
+	maps.Copy(t.asked, n.asked)
+	for _, a := range n.asked {
+		w.oracle.Shared(uuid.FromBytesOrNil(a.GetGrantId()))
+	}
+	for _, c := range n.waiting {
+		if !c.spend.IsNil() {
+			w.oracle.Shared(c.spend)
+		}
 	}
 	t.syncing, t.spending = n.syncing, n.spending
 	t.first, t.wakes = n.first, n.wakes
@@ -198,9 +207,7 @@ func (w *World) strikeReplica(a Action, r *replica) {
 			}
 		})
 	case SkewReplica:
-		const off = 20 * time.Second
-		r.offset += off
-		w.after(a.For, func() { r.offset -= off })
+		r.skewed = max(r.skewed, w.now+a.For)
 	case NudgeReplica:
 		r.offset += a.For
 	case LagReplica:
@@ -213,20 +220,13 @@ func (w *World) strikeDatabase(a Action) {
 	switch a.Kind {
 	case DatabaseDown:
 		w.fire(a.Kind)
-		d.down = true
-		w.downs++
-		w.after(a.For, func() {
-			w.downs--
-			d.down = w.downs > 0
-		})
+		d.back = max(d.back, w.now+a.For)
 	case DatabaseForward, DatabaseBack:
 		w.fire(a.Kind)
 		d.offset += a.For
 	case DatabaseAstray:
 		w.fire(a.Kind)
-		const off = 20 * time.Second
-		d.offset += off
-		w.after(a.For, func() { d.offset -= off })
+		d.astray = max(d.astray, w.now+a.For)
 	case CommitUnknown, CommitConflict, CommitBroken, CommitUnheard:
 		d.commits = append(d.commits, a.Kind)
 	case ChangeLimit, ChangeClass, ChangeBudget, RemoveDimension, RemoveTenant:

@@ -16,11 +16,22 @@ type replica struct {
 	starts  int
 	cp      *controlplane.ControlPlane // nil while it is down
 	offset  time.Duration              // of its clock
+	skewed  time.Duration              // its clock is far off until then
 	lagging time.Duration              // it looks for no newer policy until then
 	behind  bool                       // accounts are to be brought to the policy in use
 }
 
-func (r *replica) now() time.Time { return epoch.Add(r.world.now + r.offset) }
+func (r *replica) now() time.Time {
+	return epoch.Add(r.world.now + r.offset + astray(r.world.now, r.skewed))
+}
+
+// astray is how far a clock is off while it is.
+func astray(now, until time.Duration) time.Duration {
+	if now < until {
+		return 20 * time.Second
+	}
+	return 0
+}
 
 // start begins a process of the replica.
 func (r *replica) start() {

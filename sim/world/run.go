@@ -136,9 +136,9 @@ func (w *World) subside() {
 	w.say("* trouble and callers end")
 	w.calm, w.cuts = true, nil
 	w.database.commits = nil
-	w.database.down, w.downs = false, 0
+	w.database.back, w.database.astray = 0, 0
 	for _, r := range w.replicas {
-		r.offset, r.lagging = w.database.offset, 0
+		r.offset, r.skewed, r.lagging = w.database.offset, 0, 0
 		if r.cp == nil {
 			r.start()
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gofrs/uuid/v5"
 
+	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/controlplane"
 	"github.com/quotalease/quotalease/controlplane/policy"
 	"github.com/quotalease/quotalease/ledger"
@@ -37,13 +38,13 @@ type World struct {
 	log      *policy.MemoryLog
 	version  int64 // of the policy in force
 	terms    oracle.Terms
-	downs    int // outages of the database that have not ended
 
 	replicas []*replica
 	places   []*place
-	running  []*node       // every process, in the order of their starts
-	twins    map[int]*node // copies at large, by place
-	copies   map[int]bool  // places where a copy will be wanted
+	running  []*node                   // every process, in the order of their starts
+	twins    map[int]*node             // copies at large, by place
+	copies   map[int]bool              // places where a copy will be wanted
+	askers   map[core.ID]oracle.Holder // of asks of agents with a copy at large
 	holders  oracle.Holder
 	cuts     []cut
 	calm     bool
@@ -51,7 +52,7 @@ type World struct {
 }
 
 func newWorld(seed uint64, setup Setup, copies map[int]bool, out io.Writer) *World {
-	w := &World{seed: seed, setup: setup, out: out, digest: 14695981039346656037, oracle: oracle.New(maxDrift), twins: map[int]*node{}, copies: copies}
+	w := &World{seed: seed, setup: setup, out: out, digest: 14695981039346656037, oracle: oracle.New(maxDrift), twins: map[int]*node{}, askers: map[core.ID]oracle.Holder{}, copies: copies}
 	w.database = newDatabase(w)
 	w.log = policy.NewMemoryLog(w.database.now)
 	w.apply(0)
