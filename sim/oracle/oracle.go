@@ -35,6 +35,7 @@ const (
 	OneAsk       Promise = "one ask is in flight a key"                   // 3.10
 	OneAnswer    Promise = "a caller gets one answer"                     // 8
 	Served       Promise = "who asks for what is free is served"          // liveness
+	Settled      Promise = "at rest what was used is settled"             // 3.3
 	Rests        Promise = "everything comes to rest"                     // liveness
 	Works        Promise = "nothing breaks"                               // the program itself
 	UnleasedOnly Promise = "hard and exact never go on without a lease"   // 5, 6
@@ -103,7 +104,8 @@ type account struct {
 	largest   int64 // largest Q + U at a grant or spend
 	committed int64
 	overshoot int64
-	lossy     bool // an agent that had to do with it was lost or copied
+	lossy     bool               // an agent that had to do with it was lost or copied
+	without   map[ledger.ID]bool // incarnations that used it without a lease
 }
 
 // Use is what callers were really allowed in one account.
@@ -136,7 +138,7 @@ func (o *Oracle) State(id ledger.AccountID) (State, bool) {
 func (o *Oracle) account(id ledger.AccountID) *account {
 	a, ok := o.accounts[id]
 	if !ok {
-		a = &account{row: ledger.Account{ID: id}, judge: period{}}
+		a = &account{row: ledger.Account{ID: id}, judge: period{}, without: map[ledger.ID]bool{}}
 		o.accounts[id] = a
 	}
 	return a

@@ -286,5 +286,5 @@ func TestRestIsComplete(t *testing.T) {
 		return l
 	}
 	rest(true).wants(t, "")
-	rest(false).wants(t, Rests)
+	rest(false).wants(t, Settled)
 }

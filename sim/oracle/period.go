@@ -181,7 +181,7 @@ func (period) rest(o *Oracle, m Moment, a *account) {
 		return
 	}
 	if used := a.use.Total(); s.settled() != used || s.held != 0 || s.uncertain != 0 {
-		o.Break(m.At, Rests, "%s: %d were used, %d of it without a lease; settled are %d, held %d, uncertain %d",
+		o.Break(m.At, Settled, "%s: %d were used, %d of it without a lease; settled are %d, held %d, uncertain %d",
 			a.row.ID, used, a.use.Unleased, s.settled(), s.held, s.uncertain)
 	}
 }

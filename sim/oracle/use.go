@@ -124,8 +124,9 @@ func (o *Oracle) doubled(g ledger.Grant) {
 	}
 }
 
-// Unleased tells that a caller was allowed units without a lease, by a dimension of a class.
-func (o *Oracle) Unleased(m Moment, id ledger.AccountID, class quota.Class, units int64) {
+// Unleased tells that a caller of an incarnation was allowed units without a lease, by a
+// dimension of a class.
+func (o *Oracle) Unleased(m Moment, agent ledger.ID, id ledger.AccountID, class quota.Class, units int64) {
 	if o.fault != nil {
 		return
 	}
@@ -134,6 +135,7 @@ func (o *Oracle) Unleased(m Moment, id ledger.AccountID, class quota.Class, unit
 	}
 	a := o.account(id)
 	a.use.Unleased += units
+	a.without[agent] = true
 	a.judge.used(o, m, a)
 }
 
@@ -145,6 +147,9 @@ func (o *Oracle) Lost(incarnation ledger.ID) {
 		if r.row.Agent == incarnation {
 			o.account(r.row.Account).lossy = true
 		}
+	}
+	for _, a := range o.accounts {
+		a.lossy = a.lossy || a.without[incarnation]
 	}
 }
 

@@ -154,7 +154,7 @@ func (n *node) answered(key quota.Key, cost int64, o core.Outcome, c *caller) {
 	case o.Reason == quota.OpenMode || o.Reason == quota.Cold:
 		dim, _ := n.core.Dimension(key.Dimension)
 		window := dim.Calendar.WindowAt(n.core.LedgerTime(n.clock()))
-		w.oracle.Unleased(m, ledger.AccountID{Key: key, Window: window}, dim.Class, cost)
+		w.oracle.Unleased(m, n.core.Incarnation(), ledger.AccountID{Key: key, Window: window}, dim.Class, cost)
 	case grew == cost:
 	case grew == 0 && c != nil && n.approved[c.spend] == cost:
 		w.oracle.Spent(m, c.spend, cost)

@@ -38,6 +38,7 @@ type World struct {
 	log      *policy.MemoryLog
 	version  int64 // of the policy in force
 	terms    oracle.Terms
+	latest   time.Time // that the ledger's clock ever was, as accounts remember it
 
 	replicas []*replica
 	places   []*place
@@ -141,6 +142,11 @@ func (w *World) committed(c ledger.Changes) {
 		w.mix(binary.BigEndian.Uint64(g.ID[8:]), uint64(g.Taken), uint64(g.State))
 		if w.out != nil {
 			w.say("ledger: %s", grantWords(*g))
+		}
+	}
+	for i := range c.Accounts {
+		if at := c.Accounts[i].Clock; at.After(w.latest) {
+			w.latest = at
 		}
 	}
 	w.oracle.Commit(w.moment(), c)
