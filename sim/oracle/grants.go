@@ -88,6 +88,9 @@ func (o *Oracle) newGrant(m Moment, g ledger.Grant) {
 
 // decided holds an approval to the policy in force and to its window.
 func (o *Oracle) decided(m Moment, g ledger.Grant) {
+	if m.Suspect {
+		o.Break(m.At, Trusted, "%s was granted while the clocks disagreed", short(g.ID))
+	}
 	if g.PolicyVersion != o.version {
 		o.Break(m.At, InForce, "%s was decided under policy version %d, version %d is in force", short(g.ID), g.PolicyVersion, o.version)
 	}
@@ -129,6 +132,9 @@ func (o *Oracle) changed(m Moment, g ledger.Grant) {
 func (o *Oracle) moved(m Moment, was, g ledger.Grant) {
 	switch {
 	case was.State == ledger.Live && g.State == ledger.Closed:
+		if m.Suspect {
+			o.Break(m.At, Trusted, "lease %s was closed while the clocks disagreed", short(g.ID))
+		}
 		now, grace := m.Ledger, o.grants[g.ID].grace
 		if ratcheted := o.account(g.Account).row.Clock; ratcheted.After(now) {
 			now = ratcheted
@@ -155,8 +161,11 @@ func (o *Oracle) place(m Moment, r *grant, g ledger.Grant) {
 			o.Break(m.At, Conserved, "of the %d units of %s: used %d, outstanding %d, held %d, uncertain %d, returned %d",
 				g.Amount, short(g.ID), p.leased, p.outstanding, p.held, p.uncertain, p.back)
 		}
-		if grew := g.Uncertain > was.Uncertain; grew && g.Class == quota.Hard {
+		switch grew := g.Uncertain - was.Uncertain; {
+		case grew > 0 && g.Class == quota.Hard:
 			o.Break(m.At, Released, "%d units of %s, a hard lease, were given back unconfirmed", g.Uncertain, short(g.ID))
+		case grew > 0 && g.Class == quota.Bounded:
+			a.moved += int64(grew)
 		}
 	}
 	if g.State == ledger.Final && p.outstanding+p.held+p.uncertain != 0 {

@@ -26,6 +26,10 @@ const (
 	Grown        Promise = "growth raises the generation"                 // 1
 	InForce      Promise = "decisions are made under the policy in force" // 2
 	InWindow     Promise = "nothing crosses a window"                     // 4.6
+	Ratcheted    Promise = "time never goes back for an account"          // 4.1
+	Trusted      Promise = "clocks that disagree decide nothing"          // 4.1
+	Fresh        Promise = "a spend is void after its time"               // 3.14
+	Found        Promise = "a copy becomes another incarnation"           // 3.15
 	SameAnswer   Promise = "an id keeps its answer"                       // 3.10
 	Closes       Promise = "a lease closes at its end and grace"          // 4.3
 	Stops        Promise = "an agent stops before the ledger closes"      // 4.2
@@ -53,8 +57,9 @@ func (f *Fault) Error() string { return fmt.Sprintf("%s: %s (at %s)", f.Promise,
 // Moment is when something happened: in true time since the beginning, and by the ledger's
 // clock, which may jump.
 type Moment struct {
-	At     time.Duration
-	Ledger time.Time
+	At      time.Duration
+	Ledger  time.Time
+	Suspect bool // of a transaction: the clocks of database and replica disagree
 }
 
 // Terms says what the policy in force allows a key in a window; false if it has no such key.
@@ -101,6 +106,7 @@ type account struct {
 	use Use
 
 	judge     judge
+	moved     int64 // from H to U, by the transaction at hand
 	largest   int64 // largest Q + U at a grant or spend
 	committed int64
 	overshoot int64

@@ -30,6 +30,9 @@ func (o *Oracle) committed(m Moment, row *ledger.Account, news []ledger.Grant) {
 		s.expired != int64(t.Expired) || s.revoked != int64(t.Revoked) || s.returned != int64(t.Returned) {
 		o.Break(m.At, Conserved, "%s: the ledger says %+v, its grants say %+v", row.ID, t, s)
 	}
+	if a.row.Clock.Before(before.Clock) {
+		o.Break(m.At, Ratcheted, "%s: the clock went from %s to %s", row.ID, clock(before.Clock), clock(row.Clock))
+	}
 	own := news
 	if slices.ContainsFunc(news, func(g ledger.Grant) bool { return g.Account != row.ID }) {
 		own = nil
@@ -66,6 +69,11 @@ func (p period) committed(o *Oracle, m Moment, a *account, before ledger.Account
 			o.Break(m.At, Committed, "%s: overshoot is %d, the ledger recorded %d", a.row.ID, a.overshoot, a.row.Overshoot)
 		}
 	}
+	if b := a.row.Budget; a.moved > 0 && !b.Unlimited && a.sum.outstanding+a.sum.uncertain > int64(b.Units) {
+		o.Break(m.At, Released, "%s: %d held units were given back, that made outstanding %d and uncertain %d, the budget is %d",
+			a.row.ID, a.moved, a.sum.outstanding, a.sum.uncertain, b.Units)
+	}
+	a.moved = 0
 	p.grown(o, m, a, before)
 	p.used(o, m, a)
 }

@@ -185,7 +185,9 @@ func (n *node) sync(req *pb.SyncRequest) {
 		for _, d := range got.GetDecisions() {
 			n.settled(d.GetGrantId())
 		}
-		n.world.say("%s hears %s", n.name, syncWords(got))
+		if n.world.out != nil {
+			n.world.say("%s hears %s", n.name, syncWords(got))
+		}
 		n.core.SyncDone(n.clock(), got)
 		if n.twin != nil {
 			n.twin.core.SyncDone(n.clock(), got)
@@ -201,7 +203,9 @@ func (n *node) sync(req *pb.SyncRequest) {
 // sent tells the oracle what a Sync says.
 func (n *node) sent(req *pb.SyncRequest) {
 	w := n.world
-	w.say("%s says %s", n.name, requestWords(req))
+	if w.out != nil {
+		w.say("%s says %s", n.name, requestWords(req))
+	}
 	m := w.moment()
 	for _, r := range req.GetReports() {
 		w.oracle.Sent(m, n.holder, oracle.Report{
@@ -241,7 +245,9 @@ func (n *node) settled(id []byte) {
 func (n *node) spend(req *pb.SpendRequest) {
 	n.spending = true
 	sent := n.clock()
-	n.world.say("%s says %s", n.name, spendWords(req))
+	if n.world.out != nil {
+		n.world.say("%s says %s", n.name, spendWords(req))
+	}
 	for _, c := range n.waiting {
 		if id := c.waiter.SpendID(); !id.IsNil() {
 			c.spend = id
@@ -253,6 +259,11 @@ func (n *node) spend(req *pb.SpendRequest) {
 			return nil, err
 		}
 		n.world.decided(reply.GetDecisions())
+		for i, d := range reply.GetDecisions() {
+			if void := req.GetItems()[i].GetNotAfterUs(); d.GetAmount() > 0 && d.GetIssuedAtUs() > void {
+				n.world.broken(oracle.Fresh, "spend %s of %s was granted %d us after its time", shortBytes(d.GetGrantId()), n.name, d.GetIssuedAtUs()-void)
+			}
+		}
 		return reply, nil
 	}, func(reply any) {
 		n.spending = false
@@ -263,7 +274,9 @@ func (n *node) spend(req *pb.SpendRequest) {
 				n.approved[uuid.FromBytesOrNil(d.GetGrantId())] = d.GetAmount()
 			}
 		}
-		n.world.say("%s hears %s", n.name, spendReplyWords(got))
+		if n.world.out != nil {
+			n.world.say("%s hears %s", n.name, spendReplyWords(got))
+		}
 		n.core.SpendDone(n.clock(), sent, got)
 		n.approved = nil
 		if n.twin != nil {

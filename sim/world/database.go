@@ -27,6 +27,7 @@ type database struct {
 	commits []Kind        // how the next ones end
 	unheard bool          // the one that just ended
 
+	suspect bool           // of the replica whose transaction it is
 	pending ledger.Changes // what the transaction at hand writes if it commits
 	ruled   error          // what its rules said
 }
@@ -85,6 +86,7 @@ func (c *connection) Update(ctx context.Context, scope ledger.Scope, fn func(*le
 	if suspect {
 		d.world.fire(ClockSuspect)
 	}
+	d.suspect = suspect
 	d.SetClockSuspect(suspect)
 	d.unheard, d.ruled = false, nil
 	err := d.Store.Update(ctx, scope, func(b *ledger.Book) error {

@@ -114,6 +114,7 @@ func (w *World) settle() {
 	w.subside()
 	w.rest()
 	w.askForAll()
+	w.found()
 	w.rest()
 	for _, n := range slices.Clone(w.running) {
 		w.stop(n)
@@ -176,6 +177,15 @@ func (w *World) rest() {
 		}
 	}
 	w.oracle.Rest(w.moment())
+}
+
+// found is what must be true once an agent and its copy have both talked again.
+func (w *World) found() {
+	for _, p := range w.places {
+		if n, t := p.node, w.twins[p.index]; n != nil && t != nil && t.core.Incarnation() == n.core.Incarnation() {
+			w.broken(oracle.Found, "%s and %s still go by one incarnation", n.name, t.name)
+		}
+	}
 }
 
 // askForAll lets one caller for each agent and key ask until it is served. A quota that has

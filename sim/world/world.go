@@ -149,7 +149,9 @@ func (w *World) committed(c ledger.Changes) {
 			w.latest = at
 		}
 	}
-	w.oracle.Commit(w.moment(), c)
+	m := w.moment()
+	m.Suspect = w.database.suspect
+	w.oracle.Commit(m, c)
 }
 
 // told looks at what a Sync is answered.
