@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gofrs/uuid/v5"
@@ -186,7 +187,7 @@ func (n *node) sync(req *pb.SyncRequest) {
 			n.settled(d.GetGrantId())
 		}
 		if n.world.out != nil {
-			n.world.say("%s hears %s", n.name, syncWords(got))
+			n.sayUnlessNothing("hears", syncWords(got))
 		}
 		n.core.SyncDone(n.clock(), got)
 		if n.twin != nil {
@@ -204,7 +205,7 @@ func (n *node) sync(req *pb.SyncRequest) {
 func (n *node) sent(req *pb.SyncRequest) {
 	w := n.world
 	if w.out != nil {
-		w.say("%s says %s", n.name, requestWords(req))
+		n.sayUnlessNothing("says", requestWords(req))
 	}
 	m := w.moment()
 	for _, r := range req.GetReports() {
@@ -230,6 +231,13 @@ func (n *node) sent(req *pb.SyncRequest) {
 				a.GetWant(), key, shortBytes(a.GetGrantId()), was.GetWant(), shortBytes(was.GetGrantId()))
 		}
 		n.asked[key] = a
+	}
+}
+
+// sayUnlessNothing leaves Syncs that carry nothing out of the history.
+func (n *node) sayUnlessNothing(does, what string) {
+	if !strings.HasSuffix(what, ": "+nothing) {
+		n.world.say("%s %s %s", n.name, does, what)
 	}
 }
 
