@@ -283,6 +283,15 @@ func (c *ControlPlane) Reconcile(ctx context.Context) error {
 // Poll reads the journal and tells the agents that watch. It is for one caller at a time.
 func (c *ControlPlane) Poll(ctx context.Context) error { return c.hub.poll(ctx) }
 
+// Listen is Watch without a goroutine: notices are taken, not awaited.
+func (c *ControlPlane) Listen(incarnation []byte) (*Listener, error) {
+	agent, err := idOf("incarnation", incarnation)
+	if err != nil {
+		return nil, err
+	}
+	return c.hub.listen(agent)
+}
+
 // Sweep closes leases that are due, and says how many; then it closes windows that ended.
 func (c *ControlPlane) Sweep(ctx context.Context) (int, error) {
 	closed, err := c.desk.Sweep(ctx)

@@ -25,6 +25,14 @@ type Waiter struct {
 // Exact reports that the waiter was sent to the exact lane.
 func (w *Waiter) Exact() bool { return w.exact }
 
+// SpendID is the id of the waiter's item in the exact lane while it has one, else nil.
+func (w *Waiter) SpendID() ID {
+	if w.spend == nil {
+		return ID{}
+	}
+	return w.spend.id
+}
+
 // Outcome is the answer to a Waiter.
 type Outcome struct {
 	Taken

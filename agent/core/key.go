@@ -230,6 +230,17 @@ func (k *Key) held() []*Lease {
 	return nil
 }
 
+// EachLease calls what for every lease that is held, or was and has not been settled, with what
+// was taken of it so far. Its owner may call it, and counts use by it, grant by grant.
+func (k *Key) EachLease(what func(id ID, taken int64)) {
+	for _, l := range k.held() {
+		what(l.id, l.taken())
+	}
+	for _, l := range k.closing {
+		what(l.id, l.taken())
+	}
+}
+
 // total is all that was ever taken from leases of this key.
 func (k *Key) total() int64 {
 	sum := k.past

@@ -34,6 +34,7 @@ func commands(sh *shell) []*cobra.Command {
 		newControlPlaneCommand(sh),
 		newAgentCommand(sh),
 		newReplayCommand(sh),
+		newSimCommand(sh),
 		newMigrateCommand(sh),
 		newPolicyCommand(sh),
 		newOverrideCommand(sh),
