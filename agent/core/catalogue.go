@@ -15,7 +15,8 @@ type Dimension struct {
 	Class    quota.Class
 	Calendar quota.Calendar // of a period; else endless
 	TTL      time.Duration
-	Limit    int64 // the default; -1: unlimited
+	Limit    int64         // the default; -1: unlimited
+	MaxHold  time.Duration // of a concurrency limit: the longest that one run may take
 
 	version  int64 // of the policy
 	grace    time.Duration
@@ -56,7 +57,7 @@ func readCatalogue(c *pb.Catalogue) (map[string]*Dimension, error) {
 		}
 		dim := &Dimension{
 			Name: d.GetName(), Kind: kind, Class: class, Calendar: calendar,
-			TTL: micros(d.GetTtlUs()), grace: micros(d.GetGraceUs()), Limit: d.GetLimit(), version: c.GetPolicyVersion(),
+			TTL: micros(d.GetTtlUs()), MaxHold: micros(d.GetMaxHoldUs()), grace: micros(d.GetGraceUs()), Limit: d.GetLimit(), version: c.GetPolicyVersion(),
 			lowPPM: d.GetLowWatermarkPpm(), leaseMax: d.GetLeaseMax(),
 			outage: readOutage(d.GetOutage()), ColdWait: micros(d.GetCold().GetWaitUs()),
 		}

@@ -74,6 +74,11 @@ type Core struct {
 	reserved      map[ID]*reservation
 	reservedOrder []*reservation // oldest first
 
+	permits      map[permitID]*permit
+	permitHeap   permitHeap       // those that have not ended
+	endedPermits []*permit        // oldest first
+	lapsed       map[string]int64 // slots that no caller gave back, by dimension
+
 	stopping bool
 	faults   map[string]int64 // protocol faults the ledger told us of, by code
 	retired  map[string]int64 // taken from leases of keys that are gone, by dimension
@@ -92,7 +97,7 @@ func New(cfg Config) *Core {
 	c := &Core{
 		Table: newTable(), cfg: cfg, rng: rand.New(rand.NewChaCha8(seed)),
 		gen:   uuid.NewGenWithOptions(uuid.WithRandomReader(cfg.Random)),
-		debts: map[quota.Key]int64{}, reserved: map[ID]*reservation{}, contact: cfg.Start, syncAt: cfg.Start, lazyAt: never,
+		debts: map[quota.Key]int64{}, reserved: map[ID]*reservation{}, permits: map[permitID]*permit{}, lapsed: map[string]int64{}, contact: cfg.Start, syncAt: cfg.Start, lazyAt: never,
 		rtt: 20 * time.Millisecond, ledgerAt: cfg.Wall, ledgerOn: cfg.Start, ledgerErr: unknownErr,
 		faults: map[string]int64{}, retired: map[string]int64{}, exact: map[string]int64{}, unleased: map[string]int64{},
 	}
@@ -162,7 +167,7 @@ func (c *Core) exactLane(now Instant, k *Key, cost int64) bool {
 }
 
 func (c *Core) newKey(now Instant, id quota.Key, dim *Dimension) *Key {
-	k := &Key{ID: id}
+	k := &Key{ID: id, slots: newSlots(dim, now)}
 	k.dim.Store(dim)
 	c.syncAt = min(c.syncAt, now+c.Jitter(max(dim.beat(), minHeartbeat)))
 	c.Table.put(k)

@@ -27,6 +27,8 @@ type Key struct {
 	// queued is set while callers wait, for those who put units back without the core.
 	queued atomic.Bool
 
+	slots *slotSet // of a concurrency limit; nil: it has units
+
 	index    int  // in the core's list; gone once forgotten
 	dirty    bool // in line for the next Sync
 	spends   int  // items of the exact lane in line or in flight
@@ -255,7 +257,7 @@ func (k *Key) total() int64 {
 
 // idle reports that the key holds nothing and owes nothing.
 func (k *Key) idle() bool {
-	return len(k.held()) == 0 && len(k.closing) == 0 && len(k.waiters) == 0 && len(k.parked) == 0 && k.spends == 0 && k.busy == 0 && k.ask == nil && k.next == nil && !k.owesUnleased()
+	return len(k.held()) == 0 && len(k.closing) == 0 && len(k.waiters) == 0 && len(k.parked) == 0 && k.spends == 0 && k.busy == 0 && k.ask == nil && k.next == nil && !k.owesUnleased() && (k.slots == nil || k.slots.empty())
 }
 
 func (k *Key) owesUnleased() bool {

@@ -61,6 +61,10 @@ func (c *Core) refused(now Instant, k *Key, f *pb.Fault) {
 // next window begins when the answer came plus what the ledger said was left, and a little
 // for a clock that runs fast: by then the ledger's clock is there too (4.2).
 func (c *Core) install(now Instant, k *Key, a *ask, d *pb.Decision) {
+	if k.slots != nil {
+		c.installSlots(now, k, a, d)
+		return
+	}
 	l := &Lease{
 		id: a.id, window: d.GetWindow(), amount: d.GetAmount(),
 		deadline: a.firstSent + micros(d.GetTtlUs()), begun: true,
@@ -210,6 +214,9 @@ func (c *Core) Notice(now Instant, n *pb.Notice) {
 				c.end(now, k, l)
 			}
 		}
+		if k.slots != nil {
+			k.slots.revoke(id)
+		}
 	}
 	// An account of another window grows for reasons that do not concern this one.
 	if w := c.present(now, k, n.GetWindow()); w != nil {
@@ -249,6 +256,10 @@ func (c *Core) present(now Instant, k *Key, w *pb.Window) *pb.Window {
 // be used in about two round trips. For a while this key then asks for callers in wait only,
 // or what it gave would be the next thing that it wants.
 func (c *Core) share(now Instant, k *Key) {
+	if k.slots != nil {
+		c.shareSlots(now, k)
+		return
+	}
 	k.demand.sample(now, k.total(), k.dim.Load().TTL)
 	var keep int64
 	if k.usedLately(now) {
@@ -271,9 +282,13 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 	ops := readOperations(wire)
 	c.operations.Store(&ops)
 	for _, k := range slices.Clone(c.keys) {
-		if dim, ok := dims[k.ID.Dimension]; ok {
+		if dim, ok := dims[k.ID.Dimension]; ok && dim.Kind == k.dim.Load().Kind {
 			k.dim.Store(dim)
 			continue
+		}
+		if k.slots != nil {
+			k.slots.end()
+			c.tend(now, k)
 		}
 		for _, l := range k.held() {
 			c.end(now, k, l)
@@ -302,6 +317,9 @@ func (c *Core) reincarnate(now Instant) {
 			*u = unleased{id: c.newID(now), window: u.window, taken: owed, step: u.step}
 		}
 		k.unleased = slices.DeleteFunc(k.unleased, func(u *unleased) bool { return u.taken == 0 })
+		if k.slots != nil {
+			c.loseSlots(now, k)
+		}
 		c.tend(now, k)
 	}
 	c.syncAt = now

@@ -18,17 +18,19 @@ const (
 
 // syncInFlight remembers what a Sync said, to know what its reply acknowledges.
 type syncInFlight struct {
-	request *pb.SyncRequest
-	sent    Instant
-	reports []sentReport
-	asks    []*Key // whose it was, for each ask
-	keys    []*Key // in the order in which they stood in line
+	request  *pb.SyncRequest
+	sent     Instant
+	reports  []sentReport
+	renewals []sentSlots
+	asks     []*Key // whose it was, for each ask
+	keys     []*Key // in the order in which they stood in line
 }
 
 type sentReport struct {
 	key      *Key
 	lease    *Lease
 	unleased *unleased
+	slots    *sentSlots
 	report   report
 }
 
@@ -67,7 +69,7 @@ func (c *Core) BuildSync(now Instant) *pb.SyncRequest {
 	s := &syncInFlight{sent: now, request: &pb.SyncRequest{Hello: c.hello()}}
 	s.request.Cancels = c.cancels[:min(len(c.cancels), maxAsks)]
 	for _, k := range c.dirty {
-		if len(s.request.Reports) >= maxReports || len(s.request.Asks) >= maxAsks || len(s.request.Keys) >= maxKeys {
+		if len(s.request.Reports) >= maxReports || len(s.request.Asks) >= maxAsks || len(s.request.Renewals) >= maxAsks || len(s.request.Keys) >= maxKeys {
 			break
 		}
 		s.add(now, c, k)
@@ -97,6 +99,9 @@ func (c *Core) heartbeat(now Instant) {
 			if l.now() != l.reported {
 				c.mark(k)
 			}
+		}
+		if k.slots != nil && slices.ContainsFunc(k.slots.leases, func(l *slotLease) bool { return l.use() != l.known }) {
+			c.mark(k)
 		}
 	}
 	every = max(every, minHeartbeat)
@@ -132,6 +137,9 @@ func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 			GrantId: u.id.Bytes(), Key: wireKey(k.ID), Taken: r.taken, Refunded: r.refunded, Unleased: true,
 			Window: &pb.Window{StartUs: u.window.start, EndUs: u.window.end},
 		})
+	}
+	if k.slots != nil {
+		s.addSlots(now, k)
 	}
 	for _, a := range []*ask{k.ask, k.next} {
 		if a == nil {
@@ -209,6 +217,11 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 	for i, result := range reply.GetResults() {
 		if i < len(s.reports) {
 			c.acknowledge(now, s.reports[i], result)
+		}
+	}
+	for i, d := range reply.GetRenewals() {
+		if i < len(s.renewals) {
+			c.renewed(s.renewals[i], d)
 		}
 	}
 	for _, st := range reply.GetKeys() {
@@ -315,6 +328,10 @@ func (c *Core) settleDirty(now Instant, k *Key) {
 
 // acknowledge takes in the ledger's answer to one report.
 func (c *Core) acknowledge(now Instant, r sentReport, result *pb.ReportResult) {
+	if r.slots != nil {
+		c.slotsHeard(r, result)
+		return
+	}
 	if f := result.GetFault(); f != nil {
 		c.faults[f.GetCode()]++
 		if r.unleased != nil {

@@ -19,6 +19,7 @@ func (c *Core) Tick(now Instant) {
 	for {
 		k, ok := c.wakes.due(now)
 		if !ok {
+			c.lapse(now)
 			return
 		}
 		c.tend(now, k)
@@ -26,11 +27,21 @@ func (c *Core) Tick(now Instant) {
 }
 
 // NextTick is when Tick has something to do.
-func (c *Core) NextTick() (Instant, bool) { return c.wakes.next() }
+func (c *Core) NextTick() (Instant, bool) {
+	at, ok := c.wakes.next()
+	if lapse := c.nextLapse(); lapse < never && (!ok || lapse < at) {
+		return lapse, true
+	}
+	return at, ok
+}
 
 // tend brings one key up to date: it is called after every event that concerns the key.
 func (c *Core) tend(now Instant, k *Key) {
 	if !k.known() {
+		return
+	}
+	if k.slots != nil {
+		c.tendSlots(now, k)
 		return
 	}
 	k.noteUse(now)
@@ -291,7 +302,7 @@ func (c *Core) Owes() bool {
 		return true
 	}
 	for _, k := range c.keys {
-		if len(k.closing) > 0 || k.owesUnleased() || len(k.held()) > 0 {
+		if len(k.closing) > 0 || k.owesUnleased() || len(k.held()) > 0 || k.slots != nil && !k.slots.empty() {
 			return true
 		}
 	}
