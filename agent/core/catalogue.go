@@ -30,7 +30,7 @@ type Dimension struct {
 // beat is how often an agent that uses the dimension should at least be in contact: once a
 // ttl, and often enough that to have had none for `after` takes more than one lost message.
 func (d *Dimension) beat() time.Duration {
-	if d.outage.open {
+	if d.outage.open || d.outage.extend {
 		return min(d.TTL/2, d.outage.after/3)
 	}
 	return d.TTL / 2
@@ -65,7 +65,7 @@ func readCatalogue(c *pb.Catalogue) (map[string]*Dimension, error) {
 			dim.debt = d.GetCold().GetUnits()
 		}
 		if class == quota.Exact {
-			dim.outage.open = false
+			dim.outage.open, dim.outage.extend = false, false
 		}
 		dims[dim.Name] = dim
 	}

@@ -85,6 +85,7 @@ type Core struct {
 	leased   map[string]int64 // taken from leases, as last told
 	exact    map[string]int64 // spent through the exact lane, by dimension
 	unleased map[string]int64 // allowed without a lease, by dimension
+	extended map[string]int64 // spent from allowances, by dimension
 }
 
 // New returns a core that has not yet been in contact.
@@ -99,7 +100,7 @@ func New(cfg Config) *Core {
 		gen:   uuid.NewGenWithOptions(uuid.WithRandomReader(cfg.Random)),
 		debts: map[quota.Key]int64{}, reserved: map[ID]*reservation{}, permits: map[permitID]*permit{}, lapsed: map[string]int64{}, contact: cfg.Start, syncAt: cfg.Start, lazyAt: never,
 		rtt: 20 * time.Millisecond, ledgerAt: cfg.Wall, ledgerOn: cfg.Start, ledgerErr: unknownErr,
-		faults: map[string]int64{}, retired: map[string]int64{}, exact: map[string]int64{}, unleased: map[string]int64{},
+		faults: map[string]int64{}, retired: map[string]int64{}, exact: map[string]int64{}, unleased: map[string]int64{}, extended: map[string]int64{},
 	}
 	c.incarnation = c.newID(cfg.Start)
 	return c

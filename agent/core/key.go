@@ -2,6 +2,7 @@ package core
 
 import (
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,7 +28,8 @@ type Key struct {
 	// queued is set while callers wait, for those who put units back without the core.
 	queued atomic.Bool
 
-	slots *slotSet // of a concurrency limit; nil: it has units
+	extend *extension // allowances for outages; nil: there was none
+	slots  *slotSet   // of a concurrency limit; nil: it has units
 
 	index    int  // in the core's list; gone once forgotten
 	dirty    bool // in line for the next Sync
@@ -65,6 +67,7 @@ type ask struct {
 	want, need int64
 	firstSent  Instant
 	sent       bool
+	emergency  bool // for an allowance
 }
 
 // unleased is use without a lease in one window, against an id of the agent's (3.13).
@@ -238,7 +241,7 @@ func (k *Key) EachLease(what func(id ID, taken int64)) {
 	for _, l := range k.held() {
 		what(l.id, l.taken())
 	}
-	for _, l := range k.closing {
+	for _, l := range slices.Concat(k.closing, k.allowances()) {
 		what(l.id, l.taken())
 	}
 }
@@ -250,14 +253,23 @@ func (k *Key) total() int64 {
 		sum += l.taken()
 	}
 	for _, l := range k.closing {
-		sum += l.taken()
+		sum += l.leased()
 	}
 	return sum
 }
 
+// hasNews reports that the ledger does not know how things stand with what is held.
+func (k *Key) hasNews() bool {
+	unsaid := func(l *Lease) bool { return l.now() != l.reported }
+	if slices.ContainsFunc(k.held(), unsaid) || slices.ContainsFunc(k.allowances(), unsaid) {
+		return true
+	}
+	return k.slots != nil && slices.ContainsFunc(k.slots.leases, func(l *slotLease) bool { return l.use() != l.known })
+}
+
 // idle reports that the key holds nothing and owes nothing.
 func (k *Key) idle() bool {
-	return len(k.held()) == 0 && len(k.closing) == 0 && len(k.waiters) == 0 && len(k.parked) == 0 && k.spends == 0 && k.busy == 0 && k.ask == nil && k.next == nil && !k.owesUnleased() && (k.slots == nil || k.slots.empty())
+	return len(k.held()) == 0 && len(k.closing) == 0 && len(k.waiters) == 0 && len(k.parked) == 0 && k.spends == 0 && k.busy == 0 && k.ask == nil && k.next == nil && !k.owesUnleased() && (k.slots == nil || k.slots.empty()) && k.extend.empty()
 }
 
 func (k *Key) owesUnleased() bool {

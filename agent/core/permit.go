@@ -30,7 +30,15 @@ type permit struct {
 	until Instant
 	said  Outcome
 	index int // in the heap; gone once ended
+	began Instant
 	ended Instant
+}
+
+// Ended is what a release ended.
+type Ended struct {
+	First bool          // it was no repeat
+	Held  time.Duration // since the permit was given
+	Slots []DimensionCost
 }
 
 // repeatPermit answers an acquire whose id is known: the same again, or an error.
@@ -52,7 +60,7 @@ func (c *Core) repeatPermit(now Instant, g *Group, takes []DimensionCost) (Outco
 
 // keepPermit remembers what a group was allowed, until it is given back.
 func (c *Core) keepPermit(now Instant, g *Group, o Outcome) {
-	p := &permit{id: permitID{g.Tenant, g.Permit}, takes: g.merged, hold: longestHold, said: o}
+	p := &permit{id: permitID{g.Tenant, g.Permit}, takes: g.merged, hold: longestHold, said: o, began: now}
 	if g.Hold > 0 {
 		p.hold = g.Hold
 	}
@@ -69,13 +77,17 @@ func (c *Core) keepPermit(now Instant, g *Group, o Outcome) {
 }
 
 // Release ends a permit's work. A repeat changes nothing.
-func (c *Core) Release(now Instant, tenant, id string) error {
+func (c *Core) Release(now Instant, tenant, id string) (Ended, error) {
 	p, err := c.permit(now, tenant, id)
-	if err != nil {
-		return err
+	if err != nil || p.index == gone {
+		return Ended{}, err
+	}
+	e := Ended{First: true, Held: now - p.began}
+	for _, h := range p.holds {
+		e.Slots = append(e.Slots, DimensionCost{Dimension: h.key.ID.Dimension, Cost: h.slots})
 	}
 	c.endPermit(now, p)
-	return nil
+	return e, nil
 }
 
 // Held is how long a permit may go on without a sign of life.

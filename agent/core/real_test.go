@@ -238,23 +238,24 @@ func (a *realAgent) work(id string, slots int64) Outcome {
 
 func (a *realAgent) done(id string) {
 	a.t.Helper()
-	a.must(a.Release(a.clock(), "acme", id))
+	_, err := a.Release(a.clock(), "acme", id)
+	a.must(err)
 }
 
-// account is the ledger's row of a dimension, the newest window's.
+// account is the ledger's row of a dimension in the present window.
 func (r *real) account(dimension string) ledger.Account {
 	r.t.Helper()
 	found, err := r.store.Accounts(r.t.Context(), ledger.AccountQuery{Tenant: "acme", Dimension: dimension})
 	if err != nil || len(found) == 0 {
 		r.t.Fatalf("accounts of %s: %v, %v", dimension, found, err)
 	}
-	newest := found[0]
 	for _, a := range found {
-		if a.ID.Window.Start.After(newest.ID.Window.Start) {
-			newest = a
+		if a.ID.Window.Contains(r.clock()) {
+			return a
 		}
 	}
-	return newest
+	r.t.Fatalf("no account of %s in the window of %s", dimension, r.clock())
+	return ledger.Account{}
 }
 
 // balanced fails the test if the ledger's books do not balance.
@@ -262,4 +263,15 @@ func (r *real) balanced() {
 	r.t.Helper()
 	_, err := r.store.Verify(r.t.Context(), func(d ledger.Difference) { r.t.Errorf("ledger: %v", d) }, func(int, int) {})
 	r.must(err)
+}
+
+func accountsOf(dimension string) ledger.AccountQuery {
+	return ledger.AccountQuery{Tenant: "acme", Dimension: dimension}
+}
+
+func must[T any](got T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return got
 }

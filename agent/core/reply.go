@@ -20,7 +20,7 @@ func (c *Core) decided(now Instant, k *Key, d *pb.Decision) {
 		c.decidedNext(now, k, n, d)
 		return
 	}
-	if a == nil || a.id != id {
+	if c.decidedAllowance(now, k, id, d) || a == nil || a.id != id {
 		return
 	}
 	k.ask = nil
@@ -305,13 +305,14 @@ func (c *Core) reincarnate(now Instant) {
 	c.dropReservations(len(c.reservedOrder))       // and to settle
 	for _, k := range slices.Clone(c.keys) {
 		k.ask, k.next = nil, nil
-		for _, l := range slices.Concat(k.closing, k.held()) {
+		for _, l := range slices.Concat(k.closing, k.held(), k.allowances()) {
 			l.seal()
 			if unreported := l.taken() - l.reported.use(); unreported > 0 {
 				c.addUnleasedIn(now, k, windowID{l.window.GetStartUs(), l.window.GetEndUs()}, unreported)
 			}
 			c.drop(k, l)
 		}
+		k.extend = nil
 		for _, u := range k.unleased {
 			owed := max(0, u.taken-u.refunded-u.acked+u.ackedBack)
 			*u = unleased{id: c.newID(now), window: u.window, taken: owed, step: u.step}

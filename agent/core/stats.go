@@ -8,6 +8,7 @@ type Stats struct {
 	Leased   map[string]int64 // units taken from leases, by dimension
 	Exact    map[string]int64 // units spent through the exact lane
 	Unleased map[string]int64 // units allowed without a lease
+	Extended map[string]int64 // units spent from allowances for outages
 	InHand   map[string]int64 // units that can be taken now, by dimension
 	Faults   map[string]int64 // refused by the ledger, by code
 	Waiting  int              // callers in wait
@@ -18,7 +19,7 @@ type Stats struct {
 // Stats sums up all keys.
 func (c *Core) Stats(now Instant) Stats {
 	s := Stats{
-		Keys: len(c.keys), Leased: maps.Clone(c.retired), Exact: maps.Clone(c.exact), Unleased: maps.Clone(c.unleased), InHand: map[string]int64{}, Faults: maps.Clone(c.faults), Running: map[string]int64{}, Lapsed: maps.Clone(c.lapsed),
+		Keys: len(c.keys), Leased: maps.Clone(c.retired), Exact: maps.Clone(c.exact), Unleased: maps.Clone(c.unleased), Extended: maps.Clone(c.extended), InHand: map[string]int64{}, Faults: maps.Clone(c.faults), Running: map[string]int64{}, Lapsed: maps.Clone(c.lapsed),
 		Waiting: len(c.early) + len(c.spends) + len(c.spending),
 	}
 	for _, k := range c.keys {

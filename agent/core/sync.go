@@ -95,12 +95,7 @@ func (c *Core) heartbeat(now Instant) {
 			k.refresh = true
 			c.mark(k)
 		}
-		for _, l := range k.held() {
-			if l.now() != l.reported {
-				c.mark(k)
-			}
-		}
-		if k.slots != nil && slices.ContainsFunc(k.slots.leases, func(l *slotLease) bool { return l.use() != l.known }) {
+		if k.hasNews() {
 			c.mark(k)
 		}
 	}
@@ -116,13 +111,13 @@ func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 		c.returnUseless(now, k)
 	}
 	c.sealSpent(k)
-	for _, l := range slices.Concat(k.closing, k.held()) {
+	for _, l := range slices.Concat(k.closing, k.held(), k.allowances()) {
 		if r := l.now(); r != l.reported {
 			l.said = r
 			s.reports = append(s.reports, sentReport{key: k, lease: l, report: r})
 			s.request.Reports = append(s.request.Reports, &pb.Report{
 				GrantId: l.id.Bytes(), Key: wireKey(k.ID), Window: l.window,
-				Taken: r.taken, Refunded: r.refunded, Returned: r.returned, Final: r.final,
+				Taken: r.taken, Refunded: r.refunded, Returned: r.returned, Final: r.final, Emergency: l.emergency,
 			})
 		}
 	}
@@ -141,7 +136,7 @@ func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 	if k.slots != nil {
 		s.addSlots(now, k)
 	}
-	for _, a := range []*ask{k.ask, k.next} {
+	for _, a := range append([]*ask{k.ask, k.next}, k.allowanceAsks()...) {
 		if a == nil {
 			continue
 		}
@@ -150,7 +145,7 @@ func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 		}
 		s.asks = append(s.asks, k)
 		s.request.Asks = append(s.request.Asks, &pb.Ask{
-			GrantId: a.id.Bytes(), Key: wireKey(k.ID), Want: a.want, Need: a.need, Window: a.window,
+			GrantId: a.id.Bytes(), Key: wireKey(k.ID), Want: a.want, Need: a.need, Window: a.window, Emergency: a.emergency,
 		})
 	}
 	if k.refresh {
@@ -320,7 +315,7 @@ func (c *Core) settleDirty(now Instant, k *Key) {
 	k.unleased = slices.DeleteFunc(k.unleased, func(u *unleased) bool {
 		return !u.owes() && u.window.end != 0 && u.window.end < ledger
 	})
-	if k.ask != nil || k.next != nil {
+	if k.ask != nil || k.next != nil || len(k.allowanceAsks()) > 0 {
 		c.mark(k) // unanswered
 	}
 	c.speak(now, k)
@@ -381,7 +376,10 @@ func (c *Core) reportAnew(now Instant, r sentReport, f *pb.Fault) {
 func (c *Core) drop(k *Key, l *Lease) {
 	l.seal()
 	l.gone = true
-	k.past += l.taken()
+	k.past += l.leased()
+	if l.emergency {
+		k.extend.lose(l)
+	}
 	rest := slices.DeleteFunc(slices.Clone(k.held()), func(o *Lease) bool { return o == l })
 	k.leases.Store(&rest)
 	k.closing = slices.DeleteFunc(k.closing, func(o *Lease) bool { return o == l })

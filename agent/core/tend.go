@@ -56,6 +56,7 @@ func (c *Core) tend(now Instant, k *Key) {
 		}
 	}
 	c.serve(now, k)
+	allow := c.considerAllowance(now, k)
 	if c.stopping {
 		c.withdraw(k, &k.ask)
 		c.withdraw(k, &k.next)
@@ -63,7 +64,7 @@ func (c *Core) tend(now Instant, k *Key) {
 	}
 	c.renew(now, k)
 	c.considerAsk(now, k)
-	again := c.considerNext(now, k)
+	again := min(allow, c.considerNext(now, k))
 	if c.forgettable(now, k) {
 		c.forget(k)
 		return
@@ -302,7 +303,7 @@ func (c *Core) Owes() bool {
 		return true
 	}
 	for _, k := range c.keys {
-		if len(k.closing) > 0 || k.owesUnleased() || len(k.held()) > 0 || k.slots != nil && !k.slots.empty() {
+		if len(k.closing) > 0 || k.owesUnleased() || len(k.held()) > 0 || !k.extend.empty() || k.slots != nil && !k.slots.empty() {
 			return true
 		}
 	}
