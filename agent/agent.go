@@ -321,7 +321,11 @@ func (a *Agent) wentOn(id quota.Key, mode quota.Reason) {
 	}
 	a.mu.Unlock()
 	if !quiet {
-		a.log.Warn("allowing without a lease while the control plane cannot be reached", "dimension", id.Dimension, "reason", string(mode))
+		word := "open"
+		if mode == quota.Extended {
+			word = "extend"
+		}
+		a.log.Warn("allowing without a lease: outage mode "+word, "dimension", id.Dimension)
 	}
 }
 

@@ -158,15 +158,6 @@ func (c *Core) Dimension(name string) (*Dimension, bool) {
 	return d, ok
 }
 
-// exactLane reports that a cost is to be spent one by one, not from a lease.
-func (c *Core) exactLane(now Instant, k *Key, cost int64) bool {
-	if k.dim.Load().Class == quota.Exact || now < k.exactUntil {
-		return true
-	}
-	v := k.view.Load()
-	return v != nil && v.leaseCap >= 0 && cost > v.leaseCap
-}
-
 func (c *Core) newKey(now Instant, id quota.Key, dim *Dimension) *Key {
 	k := &Key{ID: id, slots: newSlots(dim, now)}
 	k.dim.Store(dim)

@@ -42,19 +42,20 @@ type Key struct {
 	waiters  []*Waiter
 	parked   []*Waiter // for whom this agent's own leases are on their way back (see parkSpend)
 
-	heard      heard
-	lead       lead
-	vain       int  // asks in a row that found all units in others' hands
-	deferred   bool // in line for whatever Sync goes out next
-	refresh    bool // the next Sync names the key, to learn its state
-	exactUntil Instant
-	nextAsk    Instant // not before, after a lease that came too late
-	modest     Instant // until then nothing is fetched ahead: others are in need
-	needHint   int64
-	demand     demand
-	lastUse    Instant
-	lastTotal  int64 // total at the last look, to notice use that left no other trace
-	past       int64 // taken from leases that are gone, for totals
+	heard     heard
+	lead      lead
+	vain      int  // asks in a row that found all units in others' hands
+	deferred  bool // in line for whatever Sync goes out next
+	refresh   bool // the next Sync names the key, to learn its state
+	lane      lane
+	typical   float64 // cost, as the core sees it; 0: none yet
+	nextAsk   Instant // not before, after a lease that came too late
+	modest    Instant // until then nothing is fetched ahead: others are in need
+	needHint  int64
+	demand    demand
+	lastUse   Instant
+	lastTotal int64 // total at the last look, to notice use that left no other trace
+	past      int64 // taken from leases that are gone, for totals
 }
 
 // heard is the highest generation of the current window that a notice told of.

@@ -120,22 +120,11 @@ func (c *Core) returnWhole(now Instant, k *Key, l *Lease) {
 // quota, forbids a lease (3.5). A key that holds units keeps spending those.
 func (c *Core) toExactLane(now Instant, k *Key) {
 	if k.left(now) == 0 {
-		k.exactUntil = now + c.Jitter(k.dim.Load().TTL)
+		c.enterLane(now, k)
 	} else {
 		k.nextAsk = now + c.Jitter(k.dim.Load().TTL/8)
 	}
-	waiters := k.waiters
-	k.waiters = nil
-	for _, w := range waiters {
-		switch {
-		case w.Cost == 0:
-			k.line(w)
-		case w.group != nil:
-			c.toLane(now, w)
-		default:
-			c.queueSpend(now, w)
-		}
-	}
+	c.lineToLane(now, k)
 }
 
 // newerThan reports that v, which came later, was said earlier: of an older window, or of an
@@ -176,6 +165,9 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 		v = old // a newer answer overtook this one
 	} else {
 		k.view.Store(v)
+		if k.slots == nil {
+			c.hearCap(now, k, v.leaseCap)
+		}
 		c.grew(k, v.window.GetStartUs(), v.generation)
 		c.sure(now, k, v, quota.Reason(st.GetReason()))
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
@@ -127,7 +126,7 @@ func (c *Core) margin(k *Key) time.Duration {
 // not refused for what this one still holds; what is kept bridges the round trip.
 func (c *Core) renew(now Instant, k *Key) {
 	newest := k.newest(now)
-	if newest == nil || newest.renewed || newest.cut || k.ask != nil || now < newest.deadline-c.margin(k) || now < k.exactUntil {
+	if newest == nil || newest.renewed || newest.cut || k.ask != nil || now < newest.deadline-c.margin(k) || c.inLane(now, k) {
 		return
 	}
 	if !k.usedLately(now) || k.denial.Load().covers(now, 1) {
@@ -168,7 +167,11 @@ func (c *Core) considerAsk(now Instant, k *Key) {
 		}
 		return
 	}
-	if now < k.nextAsk || k.denial.Load().covers(now, need) || k.dim.Load().Class == quota.Exact || now < k.exactUntil {
+	if now < k.nextAsk || k.denial.Load().covers(now, need) {
+		return
+	}
+	if c.inLane(now, k) {
+		c.lineToLane(now, k)
 		return
 	}
 	k.demand.sample(now, k.total(), k.dim.Load().TTL)
