@@ -262,6 +262,14 @@ func (c *Core) share(now Instant, k *Key) {
 	c.speak(now, k)
 }
 
+// Restore begins with the terms of an earlier start, until the control plane tells those of now.
+// It reports whether they could be read.
+func (c *Core) Restore(now Instant, wire *pb.Catalogue) bool {
+	c.adopt(now, wire)
+	c.told = 0
+	return c.dims != nil
+}
+
 // adopt makes a newer catalogue current. Keys of dimensions that are gone give up what they
 // hold.
 func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
@@ -270,7 +278,7 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 		c.faults["catalogue"]++
 		return
 	}
-	c.dims, c.version = dims, wire.GetPolicyVersion()
+	c.dims, c.version, c.told = dims, wire.GetPolicyVersion(), wire.GetPolicyVersion()
 	ops := readOperations(wire)
 	c.operations.Store(&ops)
 	for _, k := range slices.Clone(c.keys) {

@@ -81,7 +81,7 @@ func (c *Core) BuildSync(now Instant) *pb.SyncRequest {
 func (c *Core) hello() *pb.Hello {
 	return &pb.Hello{
 		Incarnation: c.incarnation.Bytes(), Name: c.cfg.Name, Region: c.cfg.Region,
-		PolicyVersion: c.version, Token: c.token,
+		PolicyVersion: c.told, Token: c.token,
 	}
 }
 
