@@ -89,6 +89,8 @@ func everyFieldComesBack(r *room) {
 		return err
 	})
 	r.writeRaise(agent)
+	r.writeAhead(agent)
+	r.writeRate(agent)
 	r.everyFieldWasSet()
 	r.verify()
 }
@@ -192,7 +194,11 @@ func (r *room) everyFieldWasSet() {
 			set[name] = set[name] || !val.FieldByIndex(f.Index).IsZero()
 		}
 	}
-	note(r.state(r.account))
+	accounts, err := r.Store.Accounts(r.Context(), ledger.AccountQuery{})
+	r.must(err)
+	for _, a := range accounts {
+		note(a)
+	}
 	grants, err := r.Store.Grants(r.Context(), ledger.GrantQuery{})
 	r.must(err)
 	for _, g := range grants {
