@@ -89,7 +89,7 @@ func resolve(s *policy.Snapshot, key quota.Key, at time.Time) *place {
 	if !ok {
 		return &place{fault: faultOf(policy.ErrUnknownDimension)}
 	}
-	return resolveIn(s, dim, ledger.AccountID{Key: key, Window: windowAt(dim, at)})
+	return resolveIn(s, dim, ledger.AccountID{Key: key, Window: windowAt(dim, at)}, at)
 }
 
 // windowAt is a dimension's window at a moment. Rates and slots are limited at every moment
@@ -109,15 +109,21 @@ func windowAfter(dim *policy.Dimension, w quota.Window) quota.Window {
 	return dim.Period.Next(w)
 }
 
-func resolveIn(s *policy.Snapshot, dim *policy.Dimension, account ledger.AccountID) *place {
-	t, _, err := s.Resolve(account.Key, account.Window.Start)
+// resolveIn finds a key's terms in one of its windows: those in force when it begins or, if it
+// has no beginning, at the present moment.
+func resolveIn(s *policy.Snapshot, dim *policy.Dimension, account ledger.AccountID, at time.Time) *place {
+	moment := account.Window.Start
+	if account.Window.Endless() {
+		moment = at
+	}
+	t, _, err := s.Resolve(account.Key, moment)
 	if err != nil {
 		return &place{fault: faultOf(err)}
 	}
 	return &place{account: account, dimension: dim, leaseMax: t.LeaseMax, terms: termsOf(t)}
 }
 
-// termsOf is what the ledger needs of what policy says.
+// termsOf is what the ledger needs of what policy says: the one place where that is copied.
 func termsOf(t policy.Terms) ledger.Terms {
 	return ledger.Terms{PolicyVersion: t.PolicyVersion, Kind: t.Kind, Class: t.Class, Limit: t.Limit,
 		Budget: t.Budget, TTL: t.TTL, Grace: t.Grace}
@@ -134,7 +140,7 @@ func (p *plan) asked(x ask) *place {
 	if x.window != next {
 		return &place{fault: fault(ledger.CodeInvalid, "window", allowedWindow)}
 	}
-	return resolveIn(p.snapshot, current.dimension, ledger.AccountID{Key: x.key, Window: next})
+	return resolveIn(p.snapshot, current.dimension, ledger.AccountID{Key: x.key, Window: next}, p.now)
 }
 
 // allowedWindow is what an ask may name.
@@ -154,7 +160,7 @@ func (p *plan) reported(account ledger.AccountID) *place {
 	if w.Endless() || tooFar || tooOld || windowAt(dim, w.Start) != w {
 		return &place{fault: fault(ledger.CodeInvalid, "window", "a past, the current or the next window of the key's calendar")}
 	}
-	return resolveIn(p.snapshot, current.dimension, account)
+	return resolveIn(p.snapshot, current.dimension, account, p.now)
 }
 
 // scope names what the requests of an attempt touch. Keys that policy does not admit are left
