@@ -55,6 +55,12 @@
 //     folded hides nothing, and a stop waits for one transaction at most.
 //     (TestKeepTouchesOnlyAccountsWithOldGrants, TestKeepGoesOnWhereItStopped,
 //     TestKeepMovesOnFromWhatItCannotFold, TestKeepEndsWithItsContext)
+//   - An ask may name the next window, and one that never was, or is too far ahead, is a fault of
+//     that ask alone. (TestANextWindowIsNamedAndLeasedAhead, TestD9AnAskNamesAWindowThatIs)
+//   - A group of spends is decided as one, and an item that cannot be decided on is named.
+//     (TestR1_10AGroupIsSpentAllOrNone, TestAGroupWithAFaultyItemNamesIt)
+//   - Agents hear that an account is drained, and that what they hold idle is wanted.
+//     (TestADrainedAccountIsToldToAll, TestHoldersHearThatTheirIdleUnitsAreWanted)
 //   - Every event is told once; a slow listener blocks nobody. (TestEveryEventIsToldOnce,
 //     TestASlowWatcherLosesNoticesAndBlocksNobody)
 //   - A bad policy file leaves the last good policy, and readiness says so.
