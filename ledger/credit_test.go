@@ -194,3 +194,20 @@ func TestHeldUnitsOfARateAreNotReleased(t *testing.T) {
 	_, err := d.adjust((*ledger.Book).ReleaseHeld, d.newAdjustment(1))
 	d.wantCode(err, ledger.CodeInvalid)
 }
+
+// Slots of a lost agent are released like other units, and end when its longest run has.
+func TestReleasedSlotsMayBeTakenAgain(t *testing.T) {
+	t.Parallel()
+	d := openSlots(t, quota.Hard, 10, 10)
+	d.slots(agent(1), 10, 10)
+	d.expire(time.Minute)
+	d.want(books{H: 10})
+	d.wantReason(d.slots(agent(2), 1, 1), quota.Exhausted)
+	if ans := d.release(4); ans.Grant.Amount != 4 {
+		t.Errorf("released %d, want 4", ans.Grant.Amount)
+	}
+	d.want(books{H: 6, U: 4, A: 4})
+	if ans := d.slots(agent(2), 4, 4); ans.Grant.Amount != 4 {
+		t.Errorf("after the release: %+v", ans.Grant)
+	}
+}

@@ -272,3 +272,31 @@ func (d *desk) checkStatements() {
 		d.Fatalf("nothing is open, and it is not final: %+v", latest)
 	}
 }
+
+// What was authorised for an outage keeps a statement open until it is confirmed unspent or used.
+func TestAnAllowanceKeepsAStatementOpen(t *testing.T) {
+	t.Parallel()
+	d := open(t, quota.Hard, 100, 50)
+	d.terms.Pot = 30
+	ask := d.newAsk(agent(1), 30, 1)
+	ask.Emergency = true
+	ans, err := d.tryAsk(ask)
+	d.must(err)
+	if ans.Grant.Amount != 30 {
+		t.Fatalf("allowed %+v, want 30", ans.Grant)
+	}
+	d.afterEnd(time.Hour)
+	d.closeWindow()
+	d.report(ans.Grant, 12, 0, 0, false)
+	d.report(ans.Grant, 12, 0, 18, true)
+	d.wantRevisions(
+		revision{Note: "window closed"},
+		revision{Billable: 12, Note: "late report"},
+		revision{Billable: 12, Final: true, Note: "late report; final"},
+	)
+	for i, want := range []ledger.Units{30, 18, 0} {
+		if got := d.revisions()[i].Emergency; got != want {
+			t.Errorf("revision %d leaves %d of the allowance open, want %d", i+1, got, want)
+		}
+	}
+}
