@@ -51,6 +51,9 @@
 //     that it names, and the bound says what was released. (TestR2_15ACreditIsHeardWithinASecond,
 //     TestD1ACreditIsAddedOnceUnderItsID, TestAnAdjustmentNamesItsWindow,
 //     TestHeldUnitsAreReleasedOnceAndTheBoundSaysSo)
+//   - Slots are renewed while they are in use, not after their lease closed and not for a copy;
+//     what has ended is swept. (TestR2_12SlotsAreRenewedOverTheWire,
+//     TestACopysRenewalsAreNotAnswered, TestSlotsThatEndAreSwept)
 //   - Housekeeping costs what there is to fold, however many accounts there are; what cannot be
 //     folded hides nothing, and a stop waits for one transaction at most.
 //     (TestKeepTouchesOnlyAccountsWithOldGrants, TestKeepGoesOnWhereItStopped,

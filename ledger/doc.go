@@ -61,4 +61,16 @@
 //   - That nothing is left is told once a generation; holders are asked for what lies idle where
 //     that helps, ten times a second at most. (TestDrainedIsToldOnceAGeneration,
 //     TestIdleUnitsAreWantedWhereTheyHelp, TestHoldersAreAskedAtMostEvery100Milliseconds)
+//   - Work that runs is within the slots of its key, whatever is lost, repeated or crashes, as
+//     long as no run takes longer than it may; a longer one is charged when a report tells of
+//     it. (TestSlotHistories, TestR2_12TwentyConcurrentJobs, TestALongerRunIsOvershoot)
+//   - Slots in use are renewed for ever, and never cut; of a crashed agent they count until the
+//     longest run is over. (TestRunningWorkIsRenewedForEver,
+//     TestR2_12ACrashedAgentsJobsCountUntilTheLongestRunIsOver)
+//   - A cut recalls idle slots, and they are free when their agent says so, not before.
+//     (TestACutRecallsIdleSlotsAndLeavesWorkRunning,
+//     TestIdleSlotsOfAClosedLeaseAreFreeOnlyWhenReturned)
+//   - What callers use in an outage from allowances is at most the pot of its window, however
+//     many agents there are, however they crash and however often outages come.
+//     (TestThePotHoldsWhateverHappens, TestARestartedAgentHasNoAllowance)
 package ledger
