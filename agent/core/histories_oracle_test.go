@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -62,7 +61,11 @@ func (h *history) act() {
 	switch n := h.rng.IntN(100); {
 	case n < 83:
 		for range 1 + h.rng.IntN(6) {
-			m.want()
+			if h.rng.IntN(6) == 0 {
+				m.wantSeveral()
+			} else {
+				m.want()
+			}
 		}
 	case n < 84:
 		h.cut = true
@@ -125,6 +128,7 @@ func (m *member) want() {
 	if k := m.core.Table.Find(key); k != nil {
 		if t := k.Take(now, cost); t.Allowed || t.Denied {
 			m.answered(key, cost, Outcome{Taken: t}, nil)
+			m.reserve(key, cost, Outcome{Taken: t})
 			if t.Low {
 				m.core.Low(now, k)
 			}
@@ -195,39 +199,6 @@ func (h *history) truth(id ledger.AccountID) *truth {
 		h.truths[id] = t
 	}
 	return t
-}
-
-// copy is a machine restored from a snapshot while the original runs on.
-func (m *member) copy() {
-	if m.dead || m.syncing || m.spending || len(m.core.spends) > 0 || len(m.core.cancels) > 0 {
-		return
-	}
-	for _, k := range m.core.keys {
-		if k.ask != nil || k.next != nil {
-			return
-		}
-	}
-	c := &member{history: m.history, offset: m.offset, taken: map[*Lease]int64{}, asked: map[string]*pb.Ask{}, pumpAt: -1}
-	c.core = New(Config{Name: "a", Region: "eu", Random: seeded(m.rng.Uint64()), Wall: m.ledgerNow(), Start: m.clock()})
-	c.core.incarnation, c.core.token = m.core.incarnation, slices.Clone(m.core.token)
-	c.core.dims, c.core.version = m.core.dims, m.core.version
-	c.core.contact, c.core.contacted = m.core.contact, m.core.contacted
-	for _, k := range m.core.keys {
-		twin := c.core.newKey(m.clock(), k.ID, m.core.dims[k.ID.Dimension])
-		var leases []*Lease
-		for _, l := range k.held() {
-			t := &Lease{id: l.id, window: l.window, amount: l.amount, low: l.low, start: l.start, deadline: l.deadline, begun: l.begun, back: l.back, said: l.said, reported: l.reported}
-			t.bucket.left.Store(l.left())
-			leases = append(leases, t)
-			c.taken[t] = t.taken()
-			m.truth(ledger.AccountID{Key: k.ID, Window: windowOf(l.window)}).slack += l.left()
-		}
-		twin.leases.Store(&leases)
-		c.core.tend(m.clock(), twin)
-	}
-	m.lossy = true
-	m.members = append(m.members, c)
-	m.after(0, c.pump)
 }
 
 // notify turns the journal into notices, as the control plane does; some are lost.
@@ -322,26 +293,6 @@ func (h *history) end() {
 	}
 }
 
-type event struct {
-	at     time.Duration
-	serial int
-	do     func()
-}
-
-type eventQueue []event
-
-func (q eventQueue) Len() int { return len(q) }
-func (q eventQueue) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].serial < q[j].serial
-}
-func (q eventQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *eventQueue) Push(x any)   { *q = append(*q, x.(event)) }
-func (q *eventQueue) Pop() any {
-	e := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return e
-}
-
 // TestRandomHistories runs many short lives, each from its seed: as many as a few seconds
 // allow. QUOTALEASE_HISTORIES=n runs n, however long; QUOTALEASE_HISTORY=seed replays one.
 func TestRandomHistories(t *testing.T) {
@@ -388,6 +339,7 @@ func TestRandomHistories(t *testing.T) {
 		}
 	})
 	for _, what := range []string{
+		"several: yes", "several: no", "several: spend", "settle",
 		"spend", "reincarnate", "allowed true, unavailable false, ", "allowed true, unavailable false, cold",
 		"allowed true, unavailable false, open_mode", "allowed false, unavailable false, exhausted",
 		"allowed false, unavailable false, leased_out", "allowed false, unavailable false, too_large",

@@ -93,7 +93,9 @@ type member struct {
 	taken    map[*Lease]int64
 	syncs    int
 	decided  map[*Waiter]quota.Window // the window of an approved spend, while its reply is taken in
-	asked    map[string]*pb.Ask       // in flight, by dimension and window
+
+	decidedPart map[*part]quota.Window // the same of a group's
+	asked       map[string]*pb.Ask     // in flight, by dimension and window
 }
 
 type caller struct {
@@ -332,32 +334,10 @@ func (m *member) sendSpend(req *pb.SpendRequest) {
 				m.decided[s.waiter] = m.spentIn[s.id]
 			}
 		}
+		m.noteParts(got)
 		m.core.SpendDone(m.clock(), at, got)
-		m.decided = nil
+		m.decided, m.decidedPart = nil, nil
 	})
-}
-
-// asksOnce holds what an agent sends against 3.10: one ask in flight a key and window, a repeat word for
-// word, and another one only after the first was answered or withdrawn.
-func (m *member) asksOnce(req *pb.SyncRequest) {
-	for _, c := range req.GetCancels() {
-		m.answeredAsk(c.GetGrantId())
-	}
-	for _, a := range req.GetAsks() {
-		about := fmt.Sprint(a.GetKey().GetDimension(), a.GetWindow().GetStartUs())
-		if was := m.asked[about]; was != nil && !proto.Equal(was, a) {
-			m.broken("asked %v while %v was in flight", a, was)
-		}
-		m.asked[about] = a
-	}
-}
-
-func (m *member) answeredAsk(id []byte) {
-	for about, a := range m.asked {
-		if string(a.GetGrantId()) == string(id) {
-			delete(m.asked, about)
-		}
-	}
 }
 
 // note takes down what the ledger decided. What an agent says is never refused, but for steps
@@ -387,8 +367,10 @@ func (m *member) observe() {
 	for _, k := range m.core.keys {
 		for _, list := range [][]*Lease{k.held(), k.closing} {
 			for _, l := range list {
-				if n := l.taken(); n != m.taken[l] {
-					m.taken[l] = n
+				if n, was := l.taken(), m.taken[l]; n != was {
+					if m.taken[l] = n; n < was {
+						continue // put back, or refunded
+					}
 					if !m.ledgerNow().Before(m.expires[l.id]) {
 						m.broken("a lease was spent at %s, it ended at %s", m.ledgerNow(), m.expires[l.id])
 					}
