@@ -103,7 +103,10 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 			if !l.live(now) {
 				continue
 			}
-			kept := l.unreleased(now)
+			var kept int64
+			if now < l.full { // asked here, since the call costs as much as the rest
+				kept = l.unreleased(now)
+			}
 			left, ok := l.bucket.take(cost, kept)
 			if !ok || cost == 0 && left <= kept { // a peek asks whether a take would pass
 				continue

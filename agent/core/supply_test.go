@@ -81,6 +81,23 @@ func TestADrainedAccountCostsNoRoundTrip(t *testing.T) {
 	}
 }
 
+func TestADrainedAccountThatWasUsedUpIsExhausted(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	d.limit = 10
+	d.warm(exports, 1)
+	d.core.Notice(d.now, &pb.Notice{Key: wireKey(exports), Generation: d.generation, Window: d.window, Drained: true})
+	d.empty()
+	if got, _ := d.take(exports, 1); got == nil || got.Reason != quota.LeasedOut {
+		t.Fatalf("what was leased may come back: %+v", got)
+	}
+	d.advance(7 * time.Second) // a heartbeat reports that it was used
+	d.settle()
+	if got, _ := d.take(exports, 1); got == nil || got.Reason != quota.Exhausted || got.RetryIn < 11*time.Hour {
+		t.Fatalf("all is used, until the window ends: %+v", got)
+	}
+}
+
 func TestOldNewsOfAnEmptyAccountIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t)

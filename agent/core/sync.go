@@ -253,6 +253,9 @@ func (c *Core) tellOutage(now Instant, s *syncInFlight) {
 		for _, w := range early {
 			c.finish(now, w, Outcome{Unavailable: true})
 		}
+		for _, g := range slices.Clone(c.earlyGroups) {
+			c.finishAll(now, g, Outcome{Unavailable: true})
+		}
 	}
 	for _, k := range s.keys {
 		waiters := k.waiters
@@ -332,7 +335,9 @@ func (c *Core) acknowledge(now Instant, r sentReport, result *pb.ReportResult) {
 	}
 	r.lease.reported = r.report
 	if r.report.final {
-		c.drop(r.key, r.lease)
+		if r.lease.now() == r.report { // else something was refunded on it meanwhile
+			c.drop(r.key, r.lease)
+		}
 		return
 	}
 	if result.GetState() != pb.GrantState_GRANT_STATE_LIVE || result.GetRevoked() {
