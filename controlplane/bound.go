@@ -14,8 +14,8 @@ import (
 )
 
 // DefaultRoundTrip is the time from an ask to its answer that a bound assumes when it warns
-// of leases too small to last: two regions a continent apart, and a commit.
-const DefaultRoundTrip = 50 * time.Millisecond
+// of leases too small to last.
+const DefaultRoundTrip = policy.RoundTrip
 
 // cheapPeak is a demand, in takes a second, that the exact lane serves without strain.
 const cheapPeak = 50
@@ -35,6 +35,7 @@ type BoundTerms struct {
 	RoundTrip time.Duration
 	Outage    policy.Outage
 	Cold      policy.Cold
+	Released  quota.Units // held units that operators gave back in the tenant's current window
 }
 
 // TermsOf reads from a policy what the bound of a dimension starts from: the limit that a
@@ -48,7 +49,7 @@ func TermsOf(s *policy.Snapshot, dim *policy.Dimension, tenant string, now time.
 		t.Window = 0
 	}
 	if tenant != "" {
-		terms, _, err := s.Resolve(quota.Key{Tenant: tenant, Dimension: dim.Name}, window.Start)
+		terms, _, err := s.Resolve(quota.Key{Tenant: tenant, Dimension: dim.Name}, dim.Moment(now))
 		if err != nil {
 			return BoundTerms{}, err
 		}
@@ -121,7 +122,8 @@ func (t BoundTerms) most() (int64, string) {
 	return addUp(t.Limit.Units, added.Units), percentOf(added.Units, t.Limit.Units)
 }
 
-// beyond names the use that policy lets pass without a lease, which no budget holds.
+// beyond names the use that policy lets pass without a lease, and what operators gave back:
+// no budget holds either.
 func (t BoundTerms) beyond() []string {
 	var lines []string
 	if t.Outage.Open {
@@ -129,6 +131,9 @@ func (t BoundTerms) beyond() []string {
 	}
 	if t.Cold.Debt {
 		lines = append(lines, fmt.Sprintf("plus %s at each start of an agent (cold: debt)", countOf(int64(t.Cold.Units), "unit")))
+	}
+	if t.Released > 0 {
+		lines = append(lines, fmt.Sprintf("plus %s that an operator released of what was held", countOf(int64(t.Released), "unit")))
 	}
 	return lines
 }

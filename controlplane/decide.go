@@ -114,7 +114,7 @@ func openAndRecall(b *ledger.Book, before ledger.Account, t ledger.Terms, live b
 		return fmt.Errorf("open %s: %w", before.ID, err)
 	}
 	cut := before.Kind != 0 && before.Terms != after.Terms && after.Headroom() < 0 && after.Headroom() < before.Headroom()
-	if !cut || after.Outstanding == 0 {
+	if !cut || after.Outstanding == 0 && after.Kind != quota.Concurrency { // slots come back from use
 		return nil
 	}
 	if !live {
@@ -134,8 +134,8 @@ func (a *attempt) answer(r *request) (answer, error) {
 	return a.answerSpend(r)
 }
 
-// answerSync takes the parts of a Sync in their one order: token, reports, cancels, asks.
-// The reports of a copy count, its asks do not (3.15).
+// answerSync takes the parts of a Sync in their one order: token, reports, cancels, renewals,
+// asks. The reports of a copy count, its renewals and asks do not (3.15).
 func (a *attempt) answerSync(r *request) (answer, error) {
 	admitted := a.book.Admit(r.hello, r.token)
 	reply := &pb.SyncReply{Token: r.token.Bytes(), NewIncarnation: !admitted, LedgerNowUs: micros(a.now)}
@@ -154,8 +154,15 @@ func (a *attempt) answerSync(r *request) (answer, error) {
 		if err := a.withdraw(r, r.cancels); err != nil {
 			return answer{}, err
 		}
-		if len(r.asks) > 0 && a.book.ClockSuspect() {
+		if len(r.renewals)+len(r.asks) > 0 && a.book.ClockSuspect() {
 			return answer{err: outage("decide on asks", ledger.ErrClock)}, nil
+		}
+		for _, x := range r.renewals {
+			d, err := a.renew(x)
+			if err != nil {
+				return answer{}, err
+			}
+			reply.Renewals = append(reply.Renewals, d)
 		}
 		for _, x := range r.asks {
 			d, err := a.ask(r, x)
@@ -244,9 +251,9 @@ func (a *attempt) state(key quota.Key) *pb.KeyState {
 		s.Next = windowMessage(next)
 	}
 	s.Generation = account.Generation
-	s.Limit = limitNumber(at.terms.Limit)
+	s.Limit = limitNumber(account.InForce())
 	s.Headroom = int64(max(0, account.Headroom()))
-	s.LeaseCap = int64(keyCap(at.terms, a.book.Agents(key, at.terms), at.leaseMax))
+	s.LeaseCap = int64(keyCap(at.terms, a.book.Agents(key, at.terms), at.lease.Max))
 	s.PolicyVersion = at.terms.PolicyVersion
 	reason, wait := a.book.Peek(at.account, 1)
 	s.Reason, s.RetryInUs = string(reason), upToMicros(wait)

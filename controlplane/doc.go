@@ -34,13 +34,26 @@
 //   - A raise is heard within a second; a cut recalls what is out, whoever sees it first.
 //     (TestW3RaisedLimitIsHeardWithinASecond, TestW4LoweredLimitRecallsWhatIsOut,
 //     TestW4ASyncThatComesFirstRecallsToo)
+//   - An override by command holds at once, and until it is removed or rolled back.
+//     (TestOverrideHoldsAtOnceAndUntilItIsRemoved, TestBadOverridesChangeNothing)
 //   - Requests that wait share a commit, and one that breaks fails alone.
 //     (TestP4SixtyFourAsksOnOneKeyShareTwoCommits, TestAPoisonedRequestFailsAlone)
 //   - A store that hangs or breaks is an outage, told fast, and never a denial.
 //     (TestO2FullQueueFailsFast, TestO4StoreDownIsAnOutageNotADenial)
 //   - While the clocks disagree reports count and nothing else happens.
 //     (TestWhileClocksDisagreeReportsCountAndAsksWait, TestWhileClocksDisagreeNothingIsSwept)
-//   - Any number of replicas close each lease once. (TestM5ThreeSweepersCloseEachLeaseOnce)
+//   - Any number of replicas close each lease once, and write each statement once.
+//     (TestM5ThreeSweepersCloseEachLeaseOnce, TestThreeSweepersWriteEachStatementOnce)
+//   - Every window that ends is stated, with the limits that were in force; statements are found
+//     and shown by the tenant's own calendar. (TestR2_16TheSweepClosesAmendsAndEndsStatements,
+//     TestC7StatementsOfRealMonths, TestC9AStatementIsOfTheTenantsDay)
+//   - A credit is heard within a second; an adjustment is made once under its id, in the window
+//     that it names, and the bound says what was released. (TestR2_15ACreditIsHeardWithinASecond,
+//     TestD1ACreditIsAddedOnceUnderItsID, TestAnAdjustmentNamesItsWindow,
+//     TestHeldUnitsAreReleasedOnceAndTheBoundSaysSo)
+//   - Slots are renewed while they are in use, not after their lease closed and not for a copy;
+//     what has ended is swept. (TestR2_12SlotsAreRenewedOverTheWire,
+//     TestACopysRenewalsAreNotAnswered, TestSlotsThatEndAreSwept)
 //   - Housekeeping costs what there is to fold, however many accounts there are; what cannot be
 //     folded hides nothing, and a stop waits for one transaction at most.
 //     (TestKeepTouchesOnlyAccountsWithOldGrants, TestKeepGoesOnWhereItStopped,

@@ -70,7 +70,7 @@ func helloOf(h *pb.Hello) (ledger.Hello, error) {
 }
 
 func capped(counts map[string]int) error {
-	for _, field := range []string{"reports", "cancels", "asks", "keys", "items", "refunds"} {
+	for _, field := range []string{"reports", "cancels", "renewals", "asks", "keys", "items", "refunds"} {
 		if counts[field] > MaxItems {
 			return invalid(field, "at most %d", MaxItems)
 		}
@@ -122,6 +122,7 @@ func decisionMessage(g ledger.Grant, now time.Time) *pb.Decision {
 		IssuedAtUs: micros(g.IssuedAt), ExpiresAtUs: micros(g.ExpiresAt), PolicyVersion: g.PolicyVersion,
 		Generation: g.Generation, State: stateMessage(g.State), Revoked: !g.RevokedAt.IsZero(),
 		Window: windowMessage(g.Account.Window), Region: g.Region,
+		Seq: g.Seq, Emergency: g.Kind == ledger.KindEmergency,
 		DelayUs: g.Delay.Microseconds(), DripUs: g.Drip.Microseconds(),
 	}
 	if g.StartsAt.After(now) {

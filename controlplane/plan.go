@@ -16,7 +16,7 @@ import (
 type place struct {
 	account   ledger.AccountID
 	terms     ledger.Terms
-	leaseMax  quota.Units
+	lease     policy.Lease // as it is now
 	dimension *policy.Dimension
 	fault     *pb.Fault // policy does not admit the key: nothing is recorded for it
 }
@@ -109,24 +109,24 @@ func windowAfter(dim *policy.Dimension, w quota.Window) quota.Window {
 	return dim.Period.Next(w)
 }
 
-// resolveIn finds a key's terms in one of its windows: those in force when it begins or, if it
-// has no beginning, at the present moment.
+// resolveIn finds a key's terms in one window. What counts at its start holds for all of it; a
+// key whose window never ends follows the moment.
 func resolveIn(s *policy.Snapshot, dim *policy.Dimension, account ledger.AccountID, at time.Time) *place {
 	moment := account.Window.Start
 	if account.Window.Endless() {
 		moment = at
 	}
-	t, _, err := s.Resolve(account.Key, moment)
+	t, match, err := s.Resolve(account.Key, moment)
 	if err != nil {
 		return &place{fault: faultOf(err)}
 	}
-	return &place{account: account, dimension: dim, leaseMax: t.LeaseMax, terms: termsOf(t)}
-}
-
-// termsOf is what the ledger needs of what policy says: the one place where that is copied.
-func termsOf(t policy.Terms) ledger.Terms {
-	return ledger.Terms{PolicyVersion: t.PolicyVersion, Kind: t.Kind, Class: t.Class, Limit: t.Limit,
-		Budget: t.Budget, TTL: t.TTL, Grace: t.Grace}
+	lease := dim.LeaseAt(match.Plan, at)
+	return &place{
+		account: account, dimension: dim, lease: lease,
+		terms: ledger.Terms{PolicyVersion: t.PolicyVersion, Kind: t.Kind, Class: t.Class, Limit: t.Limit,
+			Budget: t.Budget, Rate: t.Rate, MaxHold: t.MaxHold, Pot: t.Outage.Budget, FinalAfter: dim.FinalAfter,
+			TTL: lease.TTL, Grace: lease.Grace},
+	}
 }
 
 // asked resolves the window that an ask names: the current one, which is what no window means
@@ -204,6 +204,12 @@ func (s *scoper) add(r *request) {
 		if x.fault == nil {
 			s.grants[x.ID] = true
 			s.account(s.reported(x.Account))
+		}
+	}
+	for _, x := range r.renewals {
+		if x.fault == nil {
+			s.grants[x.ID] = true
+			s.account(s.place(x.Account.Key))
 		}
 	}
 	for _, list := range [][]ask{r.cancels, r.asks, r.spends, r.refunds} {

@@ -64,6 +64,42 @@ func (h *hub) watch(ctx context.Context, agent ledger.ID, send func(*pb.WatchRep
 	}
 }
 
+// Listener is a Watch for a caller that owns time: it takes what there is and never waits.
+type Listener struct {
+	hub   *hub
+	sub   *subscriber
+	first *pb.Notice
+}
+
+// Notices returns what was published since the last call, at most one message full.
+func (l *Listener) Notices() []*pb.Notice {
+	if n := l.first; n != nil {
+		l.first = nil
+		return []*pb.Notice{n}
+	}
+	select {
+	case n, open := <-l.sub.notices:
+		if open {
+			return l.sub.gather(n)
+		}
+	default:
+	}
+	return nil
+}
+
+// Close ends listening.
+func (l *Listener) Close() { l.hub.leave(l.sub) }
+
+// listen is watch without waiting.
+func (h *hub) listen(agent ledger.ID) (*Listener, error) {
+	l := &Listener{hub: h, sub: &subscriber{agent: agent, notices: make(chan *pb.Notice, watchBuffer)}}
+	if !h.join(l.sub) {
+		return nil, fmt.Errorf("%w: the replica is stopping", ErrUnavailable)
+	}
+	l.first = &pb.Notice{PolicyVersion: h.policy()}
+	return l, nil
+}
+
 // gather adds what else waits.
 func (s *subscriber) gather(first *pb.Notice) []*pb.Notice {
 	notices := []*pb.Notice{first}
@@ -155,7 +191,7 @@ func (h *hub) poll(ctx context.Context) error {
 func (h *hub) tell(e ledger.Event) {
 	n := &pb.Notice{Key: keyMessage(e.Account.Key), Window: windowMessage(e.Account.Window), Generation: e.Generation}
 	switch e.Kind {
-	case ledger.EventGrew, ledger.EventLimit:
+	case ledger.EventGrew, ledger.EventLimit, ledger.EventCredit:
 		h.publish(ledger.ID{}, n)
 	case ledger.EventDrained:
 		n.Drained = true

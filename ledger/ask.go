@@ -14,7 +14,9 @@ type Ask struct {
 	Agent   ID
 	Region  string
 	Want    Units // what the agent's demand needs, 1 or more
-	Need    Units // the smallest lease that would help, 1..Want
+	Need    Units // the smallest lease that would help, 1..Want; slots: what is put to use at once
+
+	Emergency bool // an allowance for an outage, from the window's pot (section 6)
 }
 
 // Room is what a sizer may hand out.
@@ -53,9 +55,12 @@ func (b *Book) Ask(ask Ask, terms Terms, size Sizer) (Answer, error) {
 		return Answer{}, refuse(CodeInvalid, ask.ID, "amount", "1 <= need <= want")
 	}
 	if g, ok := b.grants[ask.ID]; ok {
-		same := g.Kind == KindLease && g.Account.Key == ask.Account.Key && g.Agent == ask.Agent &&
+		same := ask.answeredBy(g.Kind) && g.Account.Key == ask.Account.Key && g.Agent == ask.Agent &&
 			g.Asked == ask.Want && g.Need == ask.Need
 		return b.repeat(g, same || g.State == Withdrawn && g.Agent == ask.Agent)
+	}
+	if ask.Emergency {
+		return b.askEmergency(ask, terms)
 	}
 	a, now, err := b.decidableAhead(ask.ID, ask.Account, terms, terms.TTL/2)
 	if err != nil {
@@ -64,7 +69,7 @@ func (b *Book) Ask(ask Ask, terms Terms, size Sizer) (Answer, error) {
 	b.See(ask.Account.Key, ask.Agent, ask.Region, ask.Want)
 	before := *a
 	g := Grant{
-		ID: ask.ID, Account: ask.Account, Kind: KindLease, State: Denied, Class: a.leaseClass(),
+		ID: ask.ID, Account: ask.Account, Kind: a.leaseKind(), State: Denied, Class: a.leaseClass(),
 		Agent: ask.Agent, Region: ask.Region, Asked: ask.Want, Need: ask.Need,
 		Generation: a.Generation, PolicyVersion: a.PolicyVersion, IssuedAt: now,
 	}
@@ -80,10 +85,21 @@ func (b *Book) Ask(ask Ask, terms Terms, size Sizer) (Answer, error) {
 		}
 		g.TTL = g.ExpiresAt.Sub(now)
 		g.ClosesAt = g.ExpiresAt.Add(terms.Grace)
+		if g.Kind == KindSlots {
+			g.InUse, g.EndsAt = ask.Need, g.ClosesAt.Add(terms.MaxHold)
+		}
 	} else {
 		b.deny(a, &g, b.whyNot(a, ask.Need))
 	}
 	return b.enter(a, before, g)
+}
+
+// answeredBy reports whether a record of this kind can be the answer to the ask.
+func (ask Ask) answeredBy(k GrantKind) bool {
+	if ask.Emergency {
+		return k == KindEmergency
+	}
+	return k == KindLease || k == KindSlots
 }
 
 // repeat answers a request whose id is known with the record as it stands (3.10).
@@ -148,6 +164,9 @@ func (b *Book) decidableAhead(id ID, account AccountID, terms Terms, lead time.D
 
 // size asks the sizer and cuts its answer to what the rules allow.
 func (b *Book) size(a *Account, ask Ask, terms Terms, size Sizer) Units {
+	if a.Kind == quota.Concurrency {
+		return b.sizeSlots(a, ask, terms, size)
+	}
 	most := b.grantable(a, ask.Need)
 	if a.Class == quota.Exact || most < 1 {
 		return 0
@@ -181,8 +200,8 @@ func (b *Book) grantable(a *Account, need Units) Units {
 // not serve n even if every lease came back is exhausted; what exposure alone refuses goes
 // to the exact lane (3.5, section 5).
 func (b *Book) whyNot(a *Account, n Units) quota.Reason {
-	if !a.Limit.Unlimited && n > a.Limit.Units {
-		if a.Limit.Units == 0 {
+	if q := a.InForce(); !q.Unlimited && n > q.Units {
+		if q.Units == 0 {
 			return quota.Exhausted
 		}
 		return quota.TooLarge

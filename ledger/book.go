@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -45,6 +46,10 @@ type Book struct {
 	dirtyParticipants map[participantID]bool
 	dirtyIncarnations map[ID]bool
 	events            []Event
+	limits            []LimitChange
+	statements        map[AccountID]Statement
+	unamended         map[AccountID]Account // as found, of those whose statement may be amended
+	because           map[AccountID]string  // what an operator did
 }
 
 // NewBook opens a book over what a store loaded.
@@ -65,6 +70,9 @@ func NewBook(l Loaded) *Book {
 		foldedTallies:     map[AccountID]Tally{},
 		dirtyParticipants: map[participantID]bool{},
 		dirtyIncarnations: map[ID]bool{},
+		statements:        map[AccountID]Statement{},
+		unamended:         map[AccountID]Account{},
+		because:           map[AccountID]string{},
 	}
 	for i := range l.Accounts {
 		b.accounts[l.Accounts[i].ID] = &l.Accounts[i]
@@ -146,11 +154,11 @@ func (b *Book) Open(id AccountID, t Terms) (Account, error) {
 	a.Terms = t
 	a.reconfigure(before.Terms)
 	b.refill(a)
-	step := t.largestStep()
-	a.Largest.Unlimited = a.Largest.Unlimited || step.Unlimited
-	a.Largest.Units = max(a.Largest.Units, step.Units)
+	a.enlarge()
+	b.opening(a, before)
 	b.touched(a, before)
 	if !fresh && (before.Limit != t.Limit || before.Rate != t.Rate) {
+		b.limited(a, "policy")
 		b.record(Event{
 			Kind: EventLimit, Account: id, Units: t.Limit.Units, Generation: a.Generation, Note: limitNote(before.Terms, t),
 		})
@@ -220,7 +228,7 @@ func (b *Book) enter(a *Account, before Account, g Grant) (Answer, error) {
 	if err := b.replace(a, g); err != nil {
 		return Answer{}, err
 	}
-	if g.Amount > 0 {
+	if g.Amount > 0 && g.Kind != KindEmergency {
 		if err := b.makeRoom(a); err != nil {
 			return Answer{}, err
 		}
@@ -247,10 +255,12 @@ func (b *Book) touched(a *Account, before Account) {
 			b.record(Event{Kind: EventGrew, Account: a.ID, Generation: a.Generation})
 		}
 	}
+	a.forgetEnded()
 	if o := a.RealisedOvershoot(); o > a.Overshoot {
 		a.Overshoot = o
 		b.record(Event{Kind: EventOvershoot, Account: a.ID, Units: o})
 	}
+	b.amend(a, before)
 }
 
 // commit notes what a grant or a spend promised (3.8).
@@ -273,6 +283,8 @@ type Changes struct {
 	Participants []Participant
 	Incarnations []Incarnation
 	Events       []Event
+	Limits       []LimitChange // in the order in which they happened
+	Statements   []Statement   // at most one revision an account
 }
 
 // Changes returns what the rules changed, in a stable order.
@@ -309,6 +321,10 @@ func (b *Book) Changes() Changes {
 	}
 	slices.SortFunc(c.Incarnations, func(x, y Incarnation) int { return CompareIDs(x.ID, y.ID) })
 	c.Events = b.events
+	c.Limits = b.limits
+	c.Statements = slices.SortedFunc(maps.Values(b.statements), func(x, y Statement) int {
+		return CompareAccounts(x.Account, y.Account)
+	})
 	return c
 }
 

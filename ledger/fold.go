@@ -20,7 +20,7 @@ func (b *Book) Fold(id AccountID, before time.Time) (int, error) {
 	n := 0
 	sum := b.foldedTallies[id]
 	for _, g := range b.ofAccount[id] {
-		if !a.settled(g) || g.Kind == KindUnleased || !g.UpdatedAt.Before(before) || !b.tooOld(g.ID) {
+		if !g.Foldable(a.Kind) || !g.UpdatedAt.Before(before) || !b.tooOld(g.ID) {
 			continue
 		}
 		next, err := sum.plus(g.Tally(), 1)
@@ -40,10 +40,14 @@ func (b *Book) Fold(id AccountID, before time.Time) (int, error) {
 	return n, nil
 }
 
-// settled reports that nothing of a grant is outstanding, held or uncertain. What a closed lease
-// of a rate key did not confirm is spent, and stays in the sum: the account lasts for ever, and
-// would keep one for each agent that ever vanished.
-func (a *Account) settled(g *Grant) bool {
+// Foldable reports that nothing of a grant in an account of a kind is outstanding, held or
+// uncertain and that it may go. What time has yet to end stays: slots in use of a closed lease,
+// and an allowance for an outage without its final report. What a closed lease of a rate key did
+// not confirm is spent, and stays in the sum: the account lasts for ever, and would keep one for
+// each agent that ever vanished.
+func (g *Grant) Foldable(kind quota.Kind) bool {
 	t := g.Tally()
-	return g.State != Live && (a.Kind == quota.RateLimit || t.Outstanding == 0 && t.Held == 0 && t.Uncertain == 0)
+	waits := g.State == Closed && (g.Kind == KindSlots || g.Kind == KindEmergency)
+	return g.State != Live && g.Kind != KindUnleased && !waits &&
+		(kind == quota.RateLimit || t.Outstanding == 0 && t.Held == 0 && t.Uncertain == 0)
 }

@@ -65,8 +65,11 @@ func (m *model) play(rt *rapid.T) {
 		"next window":  m.doNextWindow,
 		"fold":         m.doFold,
 		"lie":          m.doLie,
+		"release":      m.doRelease,
+		"close":        m.doClose,
 	}
 	if !m.constant {
+		actions["credit"] = m.doCredit
 		actions["terms"] = m.doTerms
 	}
 	rt.Repeat(actions)

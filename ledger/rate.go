@@ -196,20 +196,20 @@ func (a *Account) leaseClass() quota.Class {
 
 // largestStep is the limit by which a report's step of use is measured (3.13): what a window
 // can hold or, of a rate key, what can pass within a ttl.
-func (t Terms) largestStep() quota.Limit {
-	if t.Kind != quota.RateLimit || t.Limit.Unlimited {
-		return t.Limit
+func (a *Account) largestStep() quota.Limit {
+	if a.Kind != quota.RateLimit || a.Limit.Unlimited {
+		return a.InForce()
 	}
-	c := t.bucketConfig()
-	hi, lo := bits.Mul64(uint64(c.Rate), uint64(max(t.TTL, 0)))
+	c := a.bucketConfig()
+	hi, lo := bits.Mul64(uint64(c.Rate), uint64(max(a.TTL, 0)))
 	if hi >= uint64(c.Per) {
 		return quota.LimitOf(quota.MaxUnits)
 	}
 	within, _ := bits.Div64(hi, lo, uint64(c.Per))
-	if within > uint64(quota.MaxUnits-t.Limit.Units) {
+	if within > uint64(quota.MaxUnits-a.Limit.Units) {
 		return quota.LimitOf(quota.MaxUnits)
 	}
-	return quota.LimitOf(t.Limit.Units + Units(within))
+	return quota.LimitOf(a.Limit.Units + Units(within))
 }
 
 // fasterThan compares the rates of two terms of a rate key.

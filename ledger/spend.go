@@ -23,6 +23,9 @@ func (b *Book) Spend(s Spend, terms Terms) (Answer, error) {
 	if s.Cost < 1 {
 		return Answer{}, refuse(CodeInvalid, s.ID, "cost", "1 or more")
 	}
+	if terms.Kind == quota.Concurrency {
+		return Answer{}, refuse(CodeInvalid, s.ID, "key", "a key that is spent: slots are leased, also one by one")
+	}
 	if g, ok := b.grants[s.ID]; ok {
 		return b.repeat(g, s.sameTerms(g))
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"net"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,13 @@ func TestWrongUsageSaysWhatIsAllowed(t *testing.T) {
 		{"policy diff - --from 3", []string{"either files, or --from with or without --to"}},
 		{"policy diff --to 3", []string{"--from, --to: allowed: numbers from 1"}},
 		{"policy explain acme", []string{"1 argument; allowed: a tenant and a dimension"}},
+		{"override add --dimension d --limit 5 --owner o --reason r --expires 2027-01-31", []string{"--tenant: missing; allowed: the tenant's name"}},
+		{"override add --tenant t --limit 5 --owner o --reason r --expires 2027-01-31", []string{"--dimension: missing; allowed: a dimension"}},
+		{"override add --tenant t --dimension d --owner o --reason r --expires 2027-01-31", []string{"--limit: missing; allowed: a whole number"}},
+		{"override add --tenant t --dimension d --limit 5 --reason r --expires 2027-01-31", []string{"--owner: missing; allowed: who answers for it"}},
+		{"override add --tenant t --dimension d --limit 5 --owner o --expires 2027-01-31", []string{"--reason: missing; allowed: why it is granted"}},
+		{"override add --tenant t --dimension d --limit 5 --owner o --reason r", []string{"--expires: missing; allowed: a date such as 2027-01-31"}},
+		{"override remove --tenant t --dimension d", []string{"--why: missing"}},
 		{"lease show x", []string{`ID: "x"; allowed: a UUID`}},
 		{"lease list --agent x", []string{`--agent: "x"; allowed: a UUID`}},
 		{"lease revoke --why x", []string{"either ids, or --tenant with --dimension"}},
@@ -236,6 +244,23 @@ func TestFlagsReachTheControlPlane(t *testing.T) {
 		{"tenant list --limit 7", &pb.ListTenantsRequest{Limit: 7}},
 		{"tenant show acme", &pb.ListTenantsRequest{Tenant: "acme"}},
 		{"usage", &pb.ListUsageRequest{Limit: 1000}},
+		{"usage list", &pb.ListUsageRequest{Limit: 1000}},
+		{"usage list acme --over 99.5%", &pb.ListUsageRequest{Tenant: "acme", Limit: 1000, Over: proto.Int64(99_500_000)}},
+		{"usage list --over 0%", &pb.ListUsageRequest{Limit: 1000, Over: proto.Int64(0)}},
+		{"usage export", &pb.ListStatementsRequest{}},
+		{"usage export --tenant acme --dimension report_export --from 2026-11-01 --to 2026-12-01T00:00:00+09:00 --final-only --revisions",
+			&pb.ListStatementsRequest{Tenant: "acme", Dimension: "report_export", FinalOnly: true, Revisions: true,
+				From: &pb.WindowStart{AtUs: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).UnixMicro(), Local: true},
+				To:   &pb.WindowStart{AtUs: time.Date(2026, 11, 30, 15, 0, 0, 0, time.UTC).UnixMicro()}}},
+		{"usage adjust --tenant acme --dimension report_export --credit 5 --reason x --id " + someID,
+			&pb.AdjustUsageRequest{Id: grantID(1), Key: acme, Credit: 5, Who: "mina", Why: "x"}},
+		{"usage adjust --tenant acme --dimension report_export --credit 5 --why x --who jo --window 2026-11-29T02:30 --id " + someID,
+			&pb.AdjustUsageRequest{Id: grantID(1), Key: acme, Credit: 5, Who: "jo", Why: "x",
+				Window: &pb.WindowStart{AtUs: time.Date(2026, 11, 29, 2, 30, 0, 0, time.UTC).UnixMicro(), Local: true}}},
+		{"ledger release-held --tenant acme --dimension report_export --units 7 --why x --id " + someID,
+			&pb.ReleaseHeldRequest{Id: grantID(1), Key: acme, Units: 7, Who: "mina", Why: "x"}},
+		{"ledger release-held --tenant acme --dimension report_export --units all --why x --id " + someID,
+			&pb.ReleaseHeldRequest{Id: grantID(1), Key: acme, Units: math.MaxInt64, Who: "mina", Why: "x"}},
 		{"usage acme --dimension report_export --all-windows --limit 5",
 			&pb.ListUsageRequest{Tenant: "acme", Dimension: "report_export", AllWindows: true, Limit: 5}},
 		{"lease list --tenant acme --dimension report_export --all-states --agent " + someID,

@@ -124,6 +124,14 @@ func (s *adminService) RollbackPolicy(ctx context.Context, m *pb.RollbackPolicyR
 	return s.control.RollbackPolicy(ctx, m)
 }
 
+func (s *adminService) AddOverride(ctx context.Context, m *pb.AddOverrideRequest) (*pb.ApplyPolicyReply, error) {
+	return s.control.AddOverride(ctx, m)
+}
+
+func (s *adminService) RemoveOverride(ctx context.Context, m *pb.RemoveOverrideRequest) (*pb.ApplyPolicyReply, error) {
+	return s.control.RemoveOverride(ctx, m)
+}
+
 func (s *adminService) ExplainPolicy(ctx context.Context, m *pb.ExplainPolicyRequest) (*pb.ExplainPolicyReply, error) {
 	return s.control.ExplainPolicy(ctx, m)
 }
@@ -150,4 +158,16 @@ func (s *adminService) ListAgents(ctx context.Context, m *pb.ListAgentsRequest) 
 
 func (s *adminService) GetBound(ctx context.Context, m *pb.GetBoundRequest) (*pb.GetBoundReply, error) {
 	return s.control.GetBound(ctx, m)
+}
+
+func (s *adminService) ListStatements(ctx context.Context, m *pb.ListStatementsRequest) (*pb.ListStatementsReply, error) {
+	return s.control.ListStatements(ctx, m)
+}
+
+func (s *adminService) AdjustUsage(ctx context.Context, m *pb.AdjustUsageRequest) (*pb.AdjustUsageReply, error) {
+	return s.control.AdjustUsage(ctx, m)
+}
+
+func (s *adminService) ReleaseHeld(ctx context.Context, m *pb.ReleaseHeldRequest) (*pb.ReleaseHeldReply, error) {
+	return s.control.ReleaseHeld(ctx, m)
 }

@@ -88,7 +88,11 @@ func everyFieldComesBack(r *room) {
 		_, err := b.Report(ledger.Report{ID: r.id(), Account: r.account, Agent: agent, Taken: 77, Unleased: true})
 		return err
 	})
+	r.writeAdjustments()
 	r.writeRaise(agent)
+	r.writeStatement(agent)
+	r.writeEmergency(agent)
+	r.writeSlots(agent)
 	r.writeAhead(agent)
 	r.writeRate(agent)
 	r.everyFieldWasSet()
@@ -169,6 +173,7 @@ func (r *room) compare(c ledger.Changes) {
 			r.Errorf("incarnations\n%+v\nlack\n%+v", list, inc)
 		}
 	}
+	r.compareBilling(c)
 	events, err := r.Store.Events(r.Context(), 0, 0)
 	r.must(err)
 	if len(events) < len(c.Events) {
@@ -184,7 +189,7 @@ func (r *room) compare(c ledger.Changes) {
 
 // everyFieldWasSet fails if a field of the records was never other than zero: then the case
 // above would not notice that a store drops it.
-func (r *room) everyFieldWasSet() {
+func (r *room) everyFieldWasSet(others ...ledger.AccountID) {
 	r.Helper()
 	set := map[string]bool{}
 	note := func(v any) {

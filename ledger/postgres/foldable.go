@@ -16,7 +16,8 @@ SELECT w.id, w.account_id, w.foldable
 FROM (SELECT g.id, g.account_id,
              g.state <> 1 AND g.kind <> 3 AND g.updated_at < $4::timestamptz
              AND (g.outstanding = 0 AND g.held = 0 AND g.uncertain = 0
-                  OR EXISTS (SELECT 1 FROM account a WHERE a.id = g.account_id AND a.kind = 2)) AS foldable
+                  OR EXISTS (SELECT 1 FROM account a WHERE a.id = g.account_id AND a.kind = 2))
+             AND NOT (g.state = 2 AND g.kind IN (4, 5)) AS foldable
       FROM lease_grant g
       WHERE g.id > $1::uuid
       ORDER BY g.id

@@ -209,6 +209,12 @@ DELETE FROM lease_grant WHERE account_id = ANY ($1::bigint[])`
 const dropFoldedSQL = `-- name: drop_folded
 DELETE FROM account_folded WHERE account_id = ANY ($1::bigint[])`
 
+const dropStatementsSQL = `-- name: drop_statements
+DELETE FROM statement WHERE account_id = ANY ($1::bigint[])`
+
+const dropLimitsSQL = `-- name: drop_limits
+DELETE FROM account_limit WHERE account_id = ANY ($1::bigint[])`
+
 const dropAccountsSQL = `-- name: drop_accounts
 DELETE FROM account WHERE id = ANY ($1::bigint[])`
 
@@ -225,12 +231,12 @@ func (s *Store) pruneAccounts(ctx context.Context, before time.Time) (int64, err
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		for _, sql := range []string{dropGrantsSQL, dropFoldedSQL, dropAccountsSQL} {
+		for _, sql := range []string{dropGrantsSQL, dropFoldedSQL, dropStatementsSQL, dropLimitsSQL, dropAccountsSQL} {
 			tag, err := tx.Exec(ctx, sql, ids)
 			if err != nil {
 				return err
 			}
-			if sql != dropFoldedSQL {
+			if sql == dropGrantsSQL || sql == dropAccountsSQL {
 				n += tag.RowsAffected()
 			}
 		}

@@ -29,9 +29,9 @@ import (
 // one who is in a later stage, and the last stage waits for nobody else. The one lock that is
 // held early and wanted late is an account made in stage 1 and wanted in stage 3. Whoever
 // wants it there names it in its scope, so it has been through stage 1 for it: either it made
-// the account itself, or it waited there until the maker had committed. Rows of grants and
-// folded tallies are only touched under their account's lock. Prune takes account locks only
-// where nobody waits (SKIP LOCKED), and never waits while it holds one.
+// the account itself, or it waited there until the maker had committed. Rows of grants,
+// folded tallies, limits and statements are only touched under their account's lock. Prune
+// takes account locks only where nobody waits (SKIP LOCKED), and never waits while it holds one.
 
 // beginSQL names the level, so that a server's own default cannot change it.
 const beginSQL = `-- name: begin

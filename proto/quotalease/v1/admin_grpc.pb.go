@@ -25,9 +25,14 @@ const (
 	AdminService_GetPolicy_FullMethodName      = "/quotalease.v1.AdminService/GetPolicy"
 	AdminService_ListPolicies_FullMethodName   = "/quotalease.v1.AdminService/ListPolicies"
 	AdminService_RollbackPolicy_FullMethodName = "/quotalease.v1.AdminService/RollbackPolicy"
+	AdminService_AddOverride_FullMethodName    = "/quotalease.v1.AdminService/AddOverride"
+	AdminService_RemoveOverride_FullMethodName = "/quotalease.v1.AdminService/RemoveOverride"
 	AdminService_ExplainPolicy_FullMethodName  = "/quotalease.v1.AdminService/ExplainPolicy"
 	AdminService_ListTenants_FullMethodName    = "/quotalease.v1.AdminService/ListTenants"
 	AdminService_ListUsage_FullMethodName      = "/quotalease.v1.AdminService/ListUsage"
+	AdminService_ListStatements_FullMethodName = "/quotalease.v1.AdminService/ListStatements"
+	AdminService_AdjustUsage_FullMethodName    = "/quotalease.v1.AdminService/AdjustUsage"
+	AdminService_ReleaseHeld_FullMethodName    = "/quotalease.v1.AdminService/ReleaseHeld"
 	AdminService_ListLeases_FullMethodName     = "/quotalease.v1.AdminService/ListLeases"
 	AdminService_RevokeLeases_FullMethodName   = "/quotalease.v1.AdminService/RevokeLeases"
 	AdminService_ListAgents_FullMethodName     = "/quotalease.v1.AdminService/ListAgents"
@@ -45,9 +50,20 @@ type AdminServiceClient interface {
 	GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyReply, error)
 	ListPolicies(ctx context.Context, in *ListPoliciesRequest, opts ...grpc.CallOption) (*ListPoliciesReply, error)
 	RollbackPolicy(ctx context.Context, in *RollbackPolicyRequest, opts ...grpc.CallOption) (*ApplyPolicyReply, error)
+	// AddOverride makes an override by command, as a new version with the same files. It takes
+	// the place of the one that was made by command for the same key.
+	AddOverride(ctx context.Context, in *AddOverrideRequest, opts ...grpc.CallOption) (*ApplyPolicyReply, error)
+	// RemoveOverride takes back an override that was made by command.
+	RemoveOverride(ctx context.Context, in *RemoveOverrideRequest, opts ...grpc.CallOption) (*ApplyPolicyReply, error)
 	ExplainPolicy(ctx context.Context, in *ExplainPolicyRequest, opts ...grpc.CallOption) (*ExplainPolicyReply, error)
 	ListTenants(ctx context.Context, in *ListTenantsRequest, opts ...grpc.CallOption) (*ListTenantsReply, error)
 	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageReply, error)
+	// ListStatements lists what windows that ended are billed by, one page a call.
+	ListStatements(ctx context.Context, in *ListStatementsRequest, opts ...grpc.CallOption) (*ListStatementsReply, error)
+	// AdjustUsage adds a credit to the limit of one window.
+	AdjustUsage(ctx context.Context, in *AdjustUsageRequest, opts ...grpc.CallOption) (*AdjustUsageReply, error)
+	// ReleaseHeld gives held units of one window back to the pool, as uncertain.
+	ReleaseHeld(ctx context.Context, in *ReleaseHeldRequest, opts ...grpc.CallOption) (*ReleaseHeldReply, error)
 	ListLeases(ctx context.Context, in *ListLeasesRequest, opts ...grpc.CallOption) (*ListLeasesReply, error)
 	RevokeLeases(ctx context.Context, in *RevokeLeasesRequest, opts ...grpc.CallOption) (*RevokeLeasesReply, error)
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsReply, error)
@@ -102,6 +118,26 @@ func (c *adminServiceClient) RollbackPolicy(ctx context.Context, in *RollbackPol
 	return out, nil
 }
 
+func (c *adminServiceClient) AddOverride(ctx context.Context, in *AddOverrideRequest, opts ...grpc.CallOption) (*ApplyPolicyReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ApplyPolicyReply)
+	err := c.cc.Invoke(ctx, AdminService_AddOverride_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) RemoveOverride(ctx context.Context, in *RemoveOverrideRequest, opts ...grpc.CallOption) (*ApplyPolicyReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ApplyPolicyReply)
+	err := c.cc.Invoke(ctx, AdminService_RemoveOverride_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminServiceClient) ExplainPolicy(ctx context.Context, in *ExplainPolicyRequest, opts ...grpc.CallOption) (*ExplainPolicyReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ExplainPolicyReply)
@@ -126,6 +162,36 @@ func (c *adminServiceClient) ListUsage(ctx context.Context, in *ListUsageRequest
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListUsageReply)
 	err := c.cc.Invoke(ctx, AdminService_ListUsage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ListStatements(ctx context.Context, in *ListStatementsRequest, opts ...grpc.CallOption) (*ListStatementsReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListStatementsReply)
+	err := c.cc.Invoke(ctx, AdminService_ListStatements_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) AdjustUsage(ctx context.Context, in *AdjustUsageRequest, opts ...grpc.CallOption) (*AdjustUsageReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AdjustUsageReply)
+	err := c.cc.Invoke(ctx, AdminService_AdjustUsage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ReleaseHeld(ctx context.Context, in *ReleaseHeldRequest, opts ...grpc.CallOption) (*ReleaseHeldReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseHeldReply)
+	err := c.cc.Invoke(ctx, AdminService_ReleaseHeld_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -183,9 +249,20 @@ type AdminServiceServer interface {
 	GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyReply, error)
 	ListPolicies(context.Context, *ListPoliciesRequest) (*ListPoliciesReply, error)
 	RollbackPolicy(context.Context, *RollbackPolicyRequest) (*ApplyPolicyReply, error)
+	// AddOverride makes an override by command, as a new version with the same files. It takes
+	// the place of the one that was made by command for the same key.
+	AddOverride(context.Context, *AddOverrideRequest) (*ApplyPolicyReply, error)
+	// RemoveOverride takes back an override that was made by command.
+	RemoveOverride(context.Context, *RemoveOverrideRequest) (*ApplyPolicyReply, error)
 	ExplainPolicy(context.Context, *ExplainPolicyRequest) (*ExplainPolicyReply, error)
 	ListTenants(context.Context, *ListTenantsRequest) (*ListTenantsReply, error)
 	ListUsage(context.Context, *ListUsageRequest) (*ListUsageReply, error)
+	// ListStatements lists what windows that ended are billed by, one page a call.
+	ListStatements(context.Context, *ListStatementsRequest) (*ListStatementsReply, error)
+	// AdjustUsage adds a credit to the limit of one window.
+	AdjustUsage(context.Context, *AdjustUsageRequest) (*AdjustUsageReply, error)
+	// ReleaseHeld gives held units of one window back to the pool, as uncertain.
+	ReleaseHeld(context.Context, *ReleaseHeldRequest) (*ReleaseHeldReply, error)
 	ListLeases(context.Context, *ListLeasesRequest) (*ListLeasesReply, error)
 	RevokeLeases(context.Context, *RevokeLeasesRequest) (*RevokeLeasesReply, error)
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsReply, error)
@@ -212,6 +289,12 @@ func (UnimplementedAdminServiceServer) ListPolicies(context.Context, *ListPolici
 func (UnimplementedAdminServiceServer) RollbackPolicy(context.Context, *RollbackPolicyRequest) (*ApplyPolicyReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method RollbackPolicy not implemented")
 }
+func (UnimplementedAdminServiceServer) AddOverride(context.Context, *AddOverrideRequest) (*ApplyPolicyReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method AddOverride not implemented")
+}
+func (UnimplementedAdminServiceServer) RemoveOverride(context.Context, *RemoveOverrideRequest) (*ApplyPolicyReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveOverride not implemented")
+}
 func (UnimplementedAdminServiceServer) ExplainPolicy(context.Context, *ExplainPolicyRequest) (*ExplainPolicyReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method ExplainPolicy not implemented")
 }
@@ -220,6 +303,15 @@ func (UnimplementedAdminServiceServer) ListTenants(context.Context, *ListTenants
 }
 func (UnimplementedAdminServiceServer) ListUsage(context.Context, *ListUsageRequest) (*ListUsageReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListUsage not implemented")
+}
+func (UnimplementedAdminServiceServer) ListStatements(context.Context, *ListStatementsRequest) (*ListStatementsReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListStatements not implemented")
+}
+func (UnimplementedAdminServiceServer) AdjustUsage(context.Context, *AdjustUsageRequest) (*AdjustUsageReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method AdjustUsage not implemented")
+}
+func (UnimplementedAdminServiceServer) ReleaseHeld(context.Context, *ReleaseHeldRequest) (*ReleaseHeldReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReleaseHeld not implemented")
 }
 func (UnimplementedAdminServiceServer) ListLeases(context.Context, *ListLeasesRequest) (*ListLeasesReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListLeases not implemented")
@@ -326,6 +418,42 @@ func _AdminService_RollbackPolicy_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_AddOverride_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AddOverrideRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).AddOverride(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_AddOverride_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).AddOverride(ctx, req.(*AddOverrideRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_RemoveOverride_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveOverrideRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).RemoveOverride(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_RemoveOverride_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).RemoveOverride(ctx, req.(*RemoveOverrideRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AdminService_ExplainPolicy_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ExplainPolicyRequest)
 	if err := dec(in); err != nil {
@@ -376,6 +504,60 @@ func _AdminService_ListUsage_Handler(srv interface{}, ctx context.Context, dec f
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AdminServiceServer).ListUsage(ctx, req.(*ListUsageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ListStatements_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListStatementsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListStatements(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListStatements_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListStatements(ctx, req.(*ListStatementsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_AdjustUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AdjustUsageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).AdjustUsage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_AdjustUsage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).AdjustUsage(ctx, req.(*AdjustUsageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ReleaseHeld_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseHeldRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ReleaseHeld(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ReleaseHeld_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ReleaseHeld(ctx, req.(*ReleaseHeldRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -476,6 +658,14 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _AdminService_RollbackPolicy_Handler,
 		},
 		{
+			MethodName: "AddOverride",
+			Handler:    _AdminService_AddOverride_Handler,
+		},
+		{
+			MethodName: "RemoveOverride",
+			Handler:    _AdminService_RemoveOverride_Handler,
+		},
+		{
 			MethodName: "ExplainPolicy",
 			Handler:    _AdminService_ExplainPolicy_Handler,
 		},
@@ -486,6 +676,18 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListUsage",
 			Handler:    _AdminService_ListUsage_Handler,
+		},
+		{
+			MethodName: "ListStatements",
+			Handler:    _AdminService_ListStatements_Handler,
+		},
+		{
+			MethodName: "AdjustUsage",
+			Handler:    _AdminService_AdjustUsage_Handler,
+		},
+		{
+			MethodName: "ReleaseHeld",
+			Handler:    _AdminService_ReleaseHeld_Handler,
 		},
 		{
 			MethodName: "ListLeases",

@@ -1,0 +1,245 @@
+package oracle
+
+import (
+	"time"
+
+	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// places is where units are, as the grants say: the oracle's own sums.
+type places struct {
+	granted, leased, spent, unleased   int64
+	outstanding, held, uncertain, back int64
+	expired, revoked, returned         int64 // the same by cause, as the audit counters say it
+}
+
+func (p *places) add(q places, sign int64) {
+	p.granted += sign * q.granted
+	p.leased += sign * q.leased
+	p.spent += sign * q.spent
+	p.unleased += sign * q.unleased
+	p.outstanding += sign * q.outstanding
+	p.held += sign * q.held
+	p.uncertain += sign * q.uncertain
+	p.back += sign * q.back
+	p.expired += sign * q.expired
+	p.revoked += sign * q.revoked
+	p.returned += sign * q.returned
+}
+
+// settled is S.
+func (p *places) settled() int64 { return p.leased + p.spent + p.unleased }
+
+// charged is S + O + H.
+func (p *places) charged() int64 { return p.settled() + p.outstanding + p.held }
+
+// grant is what the oracle knows of one id.
+type grant struct {
+	row    ledger.Grant
+	at     places
+	ends   time.Duration // true time after which no holder may spend it
+	grace  time.Duration // by the policy at the decision
+	offset time.Duration // of the ledger's clock to true time then
+	told   bool          // a caller was told of this spend
+}
+
+// Commit tells of a transaction that was committed: what the ledger wrote.
+func (o *Oracle) Commit(m Moment, c ledger.Changes) {
+	if o.fault != nil {
+		return
+	}
+	var news []ledger.Grant
+	for _, g := range c.NewGrants {
+		o.newGrant(m, g)
+		if g.Amount > 0 || g.State == ledger.Denied {
+			news = append(news, g)
+		}
+	}
+	for _, g := range c.Grants {
+		o.changed(m, g)
+	}
+	for i := range c.Accounts {
+		o.committed(m, &c.Accounts[i], news)
+	}
+}
+
+func (o *Oracle) newGrant(m Moment, g ledger.Grant) {
+	if was, ok := o.grants[g.ID]; ok {
+		o.Break(m.At, SameAnswer, "id %s was recorded twice, as %s and as %s", short(g.ID), was.row.State, g.State)
+		return
+	}
+	r := &grant{offset: offset(m)}
+	o.grants[g.ID] = r
+	if g.Amount > 0 {
+		o.decided(m, g)
+		// A holder's clock may run slow; the ledger's own jumps do not concern it.
+		r.ends = m.At + g.TTL + time.Duration(int64(g.TTL)/1_000_000*o.drift) + time.Microsecond
+		if terms, ok := o.look(g.Account); ok {
+			r.grace = terms.Grace
+		}
+	}
+	if o.dead[g.Agent] {
+		o.account(g.Account).lossy = true
+	}
+	o.doubled(g)
+	o.place(m, r, g)
+}
+
+// decided holds an approval to the policy in force and to its window.
+func (o *Oracle) decided(m Moment, g ledger.Grant) {
+	if m.Suspect {
+		o.Break(m.At, Trusted, "%s was granted while the clocks disagreed", short(g.ID))
+	}
+	if g.PolicyVersion != o.version {
+		o.Break(m.At, InForce, "%s was decided under policy version %d, version %d is in force", short(g.ID), g.PolicyVersion, o.version)
+	}
+	w := g.Account.Window
+	if !w.Contains(g.IssuedAt) || g.Kind == ledger.KindLease && !w.Endless() && g.ExpiresAt.After(w.End) {
+		o.Break(m.At, InWindow, "%s was granted in %s for %s to %s", short(g.ID), w, clock(g.IssuedAt), clock(g.ExpiresAt))
+	}
+	if g.Kind == ledger.KindLease && g.TTL > g.ExpiresAt.Sub(g.IssuedAt) {
+		o.Break(m.At, InWindow, "%s lives %s, its terms say %s", short(g.ID), g.ExpiresAt.Sub(g.IssuedAt), g.TTL)
+	}
+}
+
+// changed holds a record to what may change in it.
+func (o *Oracle) changed(m Moment, g ledger.Grant) {
+	r, ok := o.grants[g.ID]
+	if !ok {
+		o.Break(m.At, SameAnswer, "%s was changed before it was made", short(g.ID))
+		return
+	}
+	was := r.row
+	if g.Amount != was.Amount || g.Account != was.Account || g.Kind != was.Kind || g.Agent != was.Agent ||
+		g.Reason != was.Reason || !g.ExpiresAt.Equal(was.ExpiresAt) || g.Generation != was.Generation {
+		o.Break(m.At, SameAnswer, "the decision on %s changed from %d %q to %d %q", short(g.ID), was.Amount, was.Reason, g.Amount, g.Reason)
+	}
+	if g.Taken < was.Taken || g.Refunded < was.Refunded || g.Back < was.Back {
+		o.Break(m.At, Cumulative, "counters of %s fell: taken %d to %d, refunded %d to %d, returned %d to %d",
+			short(g.ID), was.Taken, g.Taken, was.Refunded, g.Refunded, was.Back, g.Back)
+	}
+	if g.State != was.State {
+		o.moved(m, was, g)
+	}
+	if r.told && g.Kind == ledger.KindSpend && g.Refunded > was.Refunded {
+		o.toldWrong(m, r, "was taken back after its caller was told that it passed")
+	}
+	o.place(m, r, g)
+}
+
+// moved holds a change of state to the life of a grant.
+func (o *Oracle) moved(m Moment, was, g ledger.Grant) {
+	switch {
+	case was.State == ledger.Live && g.State == ledger.Closed:
+		if m.Suspect {
+			o.Break(m.At, Trusted, "lease %s was closed while the clocks disagreed", short(g.ID))
+		}
+		now, grace := m.Ledger, o.grants[g.ID].grace
+		if ratcheted := o.account(g.Account).row.Clock; ratcheted.After(now) {
+			now = ratcheted
+		}
+		if now.Before(g.ExpiresAt.Add(grace)) {
+			o.Break(m.At, Closes, "lease %s expires at %s and was closed at %s, the grace is %s", short(g.ID), clock(g.ExpiresAt), clock(now), grace)
+		}
+	case (was.State == ledger.Live || was.State == ledger.Closed) && g.State == ledger.Final:
+	default:
+		o.Break(m.At, SameAnswer, "%s went from %s to %s", short(g.ID), was.State, g.State)
+	}
+}
+
+// place puts a grant's units where its record says, and holds it to having one place for each.
+func (o *Oracle) place(m Moment, r *grant, g ledger.Grant) {
+	a := o.account(g.Account)
+	a.sum.add(r.at, -1)
+	was := r.row
+	r.row, r.at = g, whereIs(g)
+	a.sum.add(r.at, 1)
+	p := r.at
+	if g.Kind == ledger.KindLease && g.Amount > 0 {
+		if all := p.leased + p.outstanding + p.held + p.uncertain + p.back; all != int64(g.Amount) || p.outstanding < 0 || p.held < 0 || p.uncertain < 0 {
+			o.Break(m.At, Conserved, "of the %d units of %s: used %d, outstanding %d, held %d, uncertain %d, returned %d",
+				g.Amount, short(g.ID), p.leased, p.outstanding, p.held, p.uncertain, p.back)
+		}
+		switch grew := g.Uncertain - was.Uncertain; {
+		case grew > 0 && g.Class == quota.Hard:
+			o.Break(m.At, Released, "%d units of %s, a hard lease, were given back unconfirmed", g.Uncertain, short(g.ID))
+		case grew > 0 && g.Class == quota.Bounded:
+			a.moved += int64(grew)
+		}
+	}
+	if g.State == ledger.Final && p.outstanding+p.held+p.uncertain != 0 {
+		o.Break(m.At, Sealed, "%s is final with %d units unaccounted for", short(g.ID), p.outstanding+p.held+p.uncertain)
+	}
+}
+
+// whereIs reads one record.
+func whereIs(g ledger.Grant) places {
+	use, amount := int64(g.Taken-g.Refunded), int64(g.Amount)
+	if g.Kind == ledger.KindSpend {
+		if g.State == ledger.Denied || g.State == ledger.Withdrawn {
+			return places{unleased: use}
+		}
+		return places{spent: use}
+	}
+	p := places{granted: amount, back: int64(g.Back)}
+	p.leased = min(use, amount-p.back)
+	p.unleased = use - p.leased
+	rest := amount - p.back - p.leased
+	switch g.State {
+	case ledger.Live:
+		p.outstanding = rest
+	case ledger.Closed:
+		p.uncertain = int64(g.Uncertain)
+		p.held = rest - p.uncertain
+	default: // whatever is left over has no place
+	}
+	if g.RevokedAt.IsZero() {
+		p.returned, p.expired = p.back, p.held+p.uncertain
+	} else {
+		p.revoked = p.back + p.held + p.uncertain
+	}
+	return p
+}
+
+func (o *Oracle) look(id ledger.AccountID) (ledger.Terms, bool) {
+	if o.terms == nil {
+		return ledger.Terms{}, false
+	}
+	return o.terms(id.Key, id.Window)
+}
+
+// Answer is what the ledger told an agent of an id.
+type Answer struct {
+	ID         ledger.ID
+	Amount     int64
+	Reason     quota.Reason
+	TTL        time.Duration
+	Generation int64
+}
+
+// Answered tells of a decision on its way to an agent: always what the record says.
+func (o *Oracle) Answered(m Moment, x Answer) {
+	if o.fault != nil {
+		return
+	}
+	r, ok := o.grants[x.ID]
+	if !ok {
+		o.Break(m.At, SameAnswer, "an answer was given for %s, which was never recorded", short(x.ID))
+		return
+	}
+	g := r.row
+	if x.Amount != int64(g.Amount) || x.Reason != g.Reason || x.Generation != g.Generation ||
+		x.Amount > 0 && g.Kind == ledger.KindLease && x.TTL != g.TTL {
+		o.Break(m.At, SameAnswer, "%s was decided as %d %q and is told as %d %q", short(x.ID), g.Amount, g.Reason, x.Amount, x.Reason)
+	}
+}
+
+func offset(m Moment) time.Duration { return m.Ledger.Sub(epoch) - m.At }
+
+// epoch is far from any duration's end.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func short(id ledger.ID) string { return id.String()[24:] }
+
+func clock(t time.Time) string { return t.Format("15:04:05.000000") }

@@ -1,0 +1,343 @@
+package world
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gofrs/uuid/v5"
+
+	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/controlplane"
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+	"github.com/quotalease/quotalease/sim/oracle"
+)
+
+// place is a machine on which agents run, one after the other.
+type place struct {
+	world    *World
+	index    int
+	rng      *rand.Rand // of the network around it
+	distance time.Duration
+	boot     time.Duration // its boot clock at the beginning
+	drift    int64         // of its boot clock, in ppm
+	wall     time.Duration // offset of its wall clock
+	starts   int
+	armed    []Action // trouble that waits for its next message
+	deaf     time.Duration
+	node     *node // nil while nothing runs
+}
+
+// clock is the machine's boot clock. It counts through a suspend.
+func (p *place) clock() core.Instant {
+	return p.boot + p.world.now + p.world.now/1_000_000*time.Duration(p.drift)
+}
+
+// when is the true time at which the boot clock will show at.
+func (p *place) when(at core.Instant) time.Duration {
+	d := at - p.boot
+	return d - d/1_000_000*time.Duration(p.drift) + time.Microsecond
+}
+
+// node is one agent process: a real core, and the loops of its shell.
+type node struct {
+	world  *World
+	place  *place
+	name   string
+	holder oracle.Holder
+	core   *core.Core
+	random *stream
+	twin   *node // a copy that runs in step until it is let loose
+	asleep bool  // it is such a copy: nothing that it does counts
+
+	dead     bool
+	wakes    time.Duration // suspended until then
+	late     time.Duration // of its timers, once
+	pumpAt   time.Duration
+	syncing  bool
+	spending bool
+	stopping bool
+	first    int // of the replicas: the one to ask first
+	serial   int // of calls
+	arrived  int // the latest call that a replica saw
+	syncs    int
+
+	listens  *replica
+	listener *controlplane.Listener
+	waiting  []*caller
+	asked    map[quota.Key]*pb.Ask // in flight
+	approved map[core.ID]int64     // spends of the reply that is being taken in
+}
+
+// start begins a process.
+func (p *place) start() {
+	p.starts++
+	w := p.world
+	n := w.newNode(p, agentName(p.index), seeded(w.seed, 4, uint64(p.index), uint64(p.starts)))
+	p.node = n
+	if w.copies[p.index] { // a copy will be wanted: it grows up in step
+		n.twin = w.newNode(p, copyName(p.index), seeded(w.seed, 4, uint64(p.index), uint64(p.starts)))
+		n.twin.asleep = true
+	}
+	w.running = append(w.running, n)
+	w.say("%s starts as incarnation %s", n.name, shortID(n.core.Incarnation()))
+	w.after(0, n.pump)
+	w.after(time.Millisecond, n.hook)
+}
+
+func (w *World) newNode(p *place, name string, random *stream) *node {
+	w.holders++
+	return &node{
+		world: w, place: p, name: name, holder: w.holders, random: random, pumpAt: -1,
+		asked: map[quota.Key]*pb.Ask{},
+		core: core.New(core.Config{Name: name, Region: "eu", Random: random,
+			Wall: epoch.Add(w.now + p.wall), Start: p.clock()}),
+	}
+}
+
+func (n *node) clock() core.Instant { return n.place.clock() }
+
+func (n *node) awake() bool { return !n.dead && n.world.now >= n.wakes }
+
+// deliver runs do at the process after d, once it is awake, and lets it act on it.
+func (n *node) deliver(d time.Duration, do func()) {
+	n.world.after(d, func() {
+		switch {
+		case n.dead:
+		case !n.awake():
+			n.deliver(n.wakes-n.world.now, do)
+		default:
+			do()
+			n.pump()
+		}
+	})
+}
+
+// pump is the shell's loops: time passes for the core, and what is due is sent.
+func (n *node) pump() {
+	w := n.world
+	if n.dead {
+		return
+	}
+	if !n.awake() {
+		n.pumpLater(n.wakes)
+		return
+	}
+	now := n.clock()
+	n.core.Tick(now)
+	if !n.syncing {
+		if req := n.core.BuildSync(now); req != nil {
+			n.sync(req)
+		}
+	}
+	if !n.spending {
+		if req := n.core.BuildSpend(now, time.Second); req != nil {
+			n.spend(req)
+		}
+	}
+	if t := n.twin; t != nil { // in step: it says the same, and nobody hears it
+		t.core.Tick(now)
+		t.core.BuildSync(now)
+		t.core.BuildSpend(now, time.Second)
+	}
+	next := n.core.NextSync()
+	if at, ok := n.core.NextTick(); ok {
+		next = min(next, at)
+	}
+	n.pumpLater(max(n.place.when(next), w.now+time.Millisecond))
+}
+
+func (n *node) pumpLater(at time.Duration) {
+	w := n.world
+	at += n.late
+	n.late = 0
+	if n.pumpAt > w.now && n.pumpAt <= at {
+		return
+	}
+	n.pumpAt = at
+	w.after(at-w.now, func() {
+		if n.pumpAt == at { // else another one was planned before it
+			n.pump()
+		}
+	})
+}
+
+func (n *node) sync(req *pb.SyncRequest) {
+	n.syncing = true
+	n.syncs++
+	n.sent(req)
+	was := n.core.Incarnation()
+	n.call(func(cp *controlplane.ControlPlane) (any, error) {
+		reply, err := cp.Desk().Sync(context.Background(), req)
+		if err != nil {
+			return nil, err
+		}
+		n.world.told(n, req, reply)
+		return reply, nil
+	}, func(reply any) {
+		n.syncing = false
+		got, _ := reply.(*pb.SyncReply)
+		if got.GetNewIncarnation() {
+			clear(n.asked)
+		}
+		for _, d := range got.GetDecisions() {
+			n.settled(d.GetGrantId())
+		}
+		if n.world.out != nil {
+			n.sayUnlessNothing("hears", syncWords(got))
+		}
+		n.core.SyncDone(n.clock(), got)
+		if n.twin != nil {
+			n.twin.core.SyncDone(n.clock(), got)
+		}
+		if n.core.Incarnation() != was {
+			n.world.say("%s goes on as incarnation %s", n.name, shortID(n.core.Incarnation()))
+			n.unhook() // the stream tells of the old one's leases
+		}
+		n.world.drained(n)
+	})
+}
+
+// sent tells the oracle what a Sync says.
+func (n *node) sent(req *pb.SyncRequest) {
+	w := n.world
+	if w.out != nil {
+		n.sayUnlessNothing("says", requestWords(req))
+	}
+	m := w.moment()
+	for _, r := range req.GetReports() {
+		w.oracle.Sent(m, n.holder, oracle.Report{
+			ID: uuid.FromBytesOrNil(r.GetGrantId()), Taken: r.GetTaken(), Refunded: r.GetRefunded(),
+			Returned: r.GetReturned(), Final: r.GetFinal(), Unleased: r.GetUnleased(),
+		})
+	}
+	for _, c := range req.GetCancels() {
+		n.settled(c.GetGrantId())
+	}
+	for _, a := range req.GetAsks() {
+		if t := w.twins[n.place.index]; t != nil { // what was to be asked when it was copied, both ask
+			id := uuid.FromBytesOrNil(a.GetGrantId())
+			if by, ok := w.askers[id]; ok && by != n.holder {
+				w.oracle.Shared(id)
+			}
+			w.askers[id] = n.holder
+		}
+		key := quota.Key{Tenant: a.GetKey().GetTenant(), Dimension: a.GetKey().GetDimension()}
+		if was := n.asked[key]; was != nil && (string(was.GetGrantId()) != string(a.GetGrantId()) || was.GetWant() != a.GetWant() || was.GetNeed() != a.GetNeed()) {
+			w.broken(oracle.OneAsk, "%s asked for %d of %s (%s) while an ask for %d (%s) was in flight", n.name,
+				a.GetWant(), key, shortBytes(a.GetGrantId()), was.GetWant(), shortBytes(was.GetGrantId()))
+		}
+		n.asked[key] = a
+	}
+}
+
+// sayUnlessNothing leaves Syncs that carry nothing out of the history.
+func (n *node) sayUnlessNothing(does, what string) {
+	if !strings.HasSuffix(what, ": "+nothing) {
+		n.world.say("%s %s %s", n.name, does, what)
+	}
+}
+
+// settled notes that an ask was answered or withdrawn.
+func (n *node) settled(id []byte) {
+	for key, a := range n.asked {
+		if string(a.GetGrantId()) == string(id) {
+			delete(n.asked, key)
+		}
+	}
+}
+
+func (n *node) spend(req *pb.SpendRequest) {
+	n.spending = true
+	sent := n.clock()
+	if n.world.out != nil {
+		n.world.say("%s says %s", n.name, spendWords(req))
+	}
+	for _, c := range n.waiting {
+		if id := c.waiter.SpendID(); !id.IsNil() {
+			c.spend = id
+		}
+	}
+	n.call(func(cp *controlplane.ControlPlane) (any, error) {
+		reply, err := cp.Desk().Spend(context.Background(), req)
+		if err != nil {
+			return nil, err
+		}
+		n.world.decided(reply.GetDecisions())
+		for i, d := range reply.GetDecisions() {
+			if void := req.GetItems()[i].GetNotAfterUs(); d.GetAmount() > 0 && d.GetIssuedAtUs() > void {
+				n.world.broken(oracle.Fresh, "spend %s of %s was granted %d us after its time", shortBytes(d.GetGrantId()), n.name, d.GetIssuedAtUs()-void)
+			}
+		}
+		return reply, nil
+	}, func(reply any) {
+		n.spending = false
+		got, _ := reply.(*pb.SpendReply)
+		n.approved = map[core.ID]int64{}
+		for _, d := range got.GetDecisions() {
+			if d.GetAmount() > 0 {
+				n.approved[uuid.FromBytesOrNil(d.GetGrantId())] = d.GetAmount()
+			}
+		}
+		if n.world.out != nil {
+			n.world.say("%s hears %s", n.name, spendReplyWords(got))
+		}
+		n.core.SpendDone(n.clock(), sent, got)
+		n.approved = nil
+		if n.twin != nil {
+			n.twin.core.SpendDone(n.clock(), sent, got)
+		}
+		n.world.drained(n)
+	})
+}
+
+// hook begins to listen for notices, and tries again until it can.
+func (n *node) hook() {
+	w := n.world
+	if n.dead || n.listens != nil {
+		return
+	}
+	r := w.replicas[n.first%len(w.replicas)]
+	if n.awake() && r.cp != nil && w.now >= n.place.deaf && !w.severed(n.place, r, false) && !w.severed(n.place, r, true) {
+		listener, err := r.cp.Listen(n.core.Incarnation().Bytes())
+		if err == nil {
+			n.listens, n.listener = r, listener
+			return
+		}
+		w.broken(oracle.Works, "listen at %s: %v", r, err)
+	}
+	w.after(200*time.Millisecond, n.hook)
+}
+
+// unhook loses the stream of notices.
+func (n *node) unhook() {
+	if n.listens == nil {
+		return
+	}
+	n.listener.Close()
+	n.listens, n.listener = nil, nil
+	n.world.after(100*time.Millisecond, n.hook)
+}
+
+// hear takes what the stream brings. What is lost on the way is lost for good.
+func (n *node) hear() {
+	for notices := n.listener.Notices(); len(notices) > 0; notices = n.listener.Notices() {
+		i := slices.IndexFunc(n.place.armed, func(a Action) bool { return a.Kind == LoseNotices })
+		if i >= 0 {
+			n.place.armed = slices.Delete(n.place.armed, i, i+1)
+			n.world.fire(LoseNotices)
+			continue
+		}
+		n.deliver(n.place.latency(), func() {
+			for _, notice := range notices {
+				n.core.Notice(n.clock(), notice)
+				if n.twin != nil {
+					n.twin.core.Notice(n.clock(), notice)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,171 @@
+package world
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
+	"github.com/quotalease/quotalease/sim/oracle"
+)
+
+// caller is one take that waits, as the agent's shell serves it.
+type caller struct {
+	node    *node
+	waiter  *core.Waiter
+	twin    *caller // the same caller of the node's twin
+	spend   core.ID // its item in the exact lane, once sent
+	answers int
+	left    bool
+	then    func(core.Outcome) // what it does with its answer
+}
+
+// take is one caller: the fast way, else a wait for as long as the shell waits.
+func (n *node) take(key quota.Key, cost int64, leaves time.Duration, then func(core.Outcome)) {
+	if !n.awake() || n.stopping {
+		return
+	}
+	c := n.takeOne(key, cost, then)
+	if t := n.twin; t != nil {
+		twin := t.takeOne(key, cost, nil)
+		if c != nil {
+			c.twin = twin
+		}
+	}
+	if c != nil && c.answers == 0 {
+		patience := time.Second
+		if dim, ok := n.core.Dimension(key.Dimension); ok && !c.waiter.Exact() && cost > 0 {
+			patience = dim.ColdWait
+		}
+		if leaves > 0 && leaves < patience {
+			n.deliver(leaves, c.leave)
+		}
+		n.deliver(patience, func() { c.tire(patience) })
+	}
+	n.pump()
+}
+
+// takeOne returns nil if the answer was at hand.
+func (n *node) takeOne(key quota.Key, cost int64, then func(core.Outcome)) *caller {
+	now := n.clock()
+	if k := n.core.Table.Find(key); k != nil {
+		if t := k.Take(now, cost); t.Allowed || t.Denied {
+			n.answered(key, cost, core.Outcome{Taken: t}, nil)
+			if t.Low {
+				n.core.Low(now, k)
+			}
+			if then != nil {
+				then(core.Outcome{Taken: t})
+			}
+			return nil
+		}
+	}
+	c := &caller{node: n, then: then}
+	c.waiter = &core.Waiter{Key: key, Cost: cost, Done: c.answer}
+	n.waiting = append(n.waiting, c)
+	n.core.Want(now, c.waiter)
+	return c
+}
+
+// answer is the core's word to a waiting caller.
+func (c *caller) answer(o core.Outcome) {
+	c.answers++
+	c.settle(o)
+}
+
+func (c *caller) settle(o core.Outcome) {
+	n := c.node
+	if c.answers > 1 || c.left {
+		n.world.broken(oracle.OneAnswer, "a caller at %s got %d answers (it had left: %v)", n.name, c.answers, c.left)
+	}
+	n.waiting = slices.DeleteFunc(n.waiting, func(o *caller) bool { return o == c })
+	n.answered(c.waiter.Key, c.waiter.Cost, o, c)
+	if c.then != nil {
+		c.then(o)
+	}
+}
+
+// leave is a caller that hangs up.
+func (c *caller) leave() {
+	if c.twin != nil && c.node.twin != nil {
+		c.twin.leave()
+	}
+	if c.answers > 0 || c.left {
+		return
+	}
+	n := c.node
+	c.left = true
+	n.waiting = slices.DeleteFunc(n.waiting, func(o *caller) bool { return o == c })
+	n.core.Abandon(c.waiter)
+	n.world.sayOf(n, "a caller of %s leaves", c.waiter.Key)
+}
+
+// tire is the end of a caller's patience. A caller that was sent on to the exact lane has more.
+func (c *caller) tire(patience time.Duration) {
+	n := c.node
+	if c.answers > 0 || c.left {
+		return
+	}
+	if patience < time.Second && (c.waiter.Exact() || c.waiter.Cost == 0) {
+		n.deliver(time.Second-patience, func() { c.tire(time.Second) })
+		return
+	}
+	c.giveUp()
+	if c.twin != nil && n.twin != nil {
+		c.twin.giveUp()
+	}
+}
+
+func (c *caller) giveUp() {
+	if c.answers > 0 || c.left {
+		return
+	}
+	if o, mine := c.node.core.GiveUp(c.node.clock(), c.waiter); mine {
+		c.answers++
+		c.settle(o)
+	}
+}
+
+// answered counts what a caller was told: that something is allowed must be backed by units of
+// a lease, by a spend that the ledger recorded, or by a rule that lets it pass without.
+func (n *node) answered(key quota.Key, cost int64, o core.Outcome, c *caller) {
+	w := n.world
+	if n.asleep {
+		return
+	}
+	w.mix(uint64(n.place.index), uint64(cost), uint64(len(o.Reason)), flag(o.Allowed)|flag(o.Denied)<<1|flag(o.Unavailable)<<2)
+	if o.Remaining < 0 || o.Reset < 0 || o.RetryIn < 0 || o.Allowed && (o.Denied || o.Unavailable) {
+		w.broken(oracle.Works, "%s answers %+v", n.name, o)
+	}
+	if w.out != nil {
+		w.say("%s answers %s", n.name, outcomeWords(key, cost, o))
+	}
+	m := w.moment()
+	var grew int64
+	if k := n.core.Table.Find(key); k != nil {
+		k.EachLease(func(id core.ID, taken int64) { grew += w.oracle.UsedUpTo(m, n.holder, id, taken) })
+	}
+	switch {
+	case !o.Allowed || cost == 0:
+		if grew != 0 {
+			w.broken(oracle.Backed, "%d units of %s were taken at %s for a caller that got nothing", grew, key, n.name)
+		}
+	case o.Reason == quota.OpenMode || o.Reason == quota.Cold:
+		dim, _ := n.core.Dimension(key.Dimension)
+		window := dim.Calendar.WindowAt(n.core.LedgerTime(n.clock()))
+		w.oracle.Unleased(m, n.core.Incarnation(), ledger.AccountID{Key: key, Window: window}, dim.Class, cost)
+	case grew == cost:
+	case grew == 0 && c != nil && n.approved[c.spend] == cost:
+		w.oracle.Spent(m, c.spend, cost)
+	default:
+		w.broken(oracle.Backed, "%s allowed %d of %s, its leases gave %d", n.name, cost, key, grew)
+	}
+}
+
+func flag(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}

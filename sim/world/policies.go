@@ -1,0 +1,127 @@
+package world
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/quotalease/quotalease/controlplane/policy"
+	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// The quotas of every world: one of each class in windows of a minute, and one whose windows
+// are as short as they come.
+var (
+	dimensions = []string{"hard", "bounded", "best", "exact", "brief"}
+	tenants    = []string{"acme", "bolt"}
+)
+
+const longestTTL, longestGrace = 2 * time.Second, 500 * time.Millisecond
+
+// terms are what a document says of a dimension.
+type terms struct {
+	class     quota.Class
+	limit     int
+	overshoot int // percent
+}
+
+// base is what histories begin with and come back to.
+var base = map[string]terms{
+	"hard": {quota.Hard, 300, 40}, "bounded": {quota.Bounded, 400, 30}, "best": {quota.BestEffort, 400, 50},
+	"exact": {quota.Exact, 120, 0}, "brief": {quota.Bounded, 40, 50},
+}
+
+// Document is one policy that a history may apply.
+type document struct {
+	kind Kind // what applying it is counted as
+	text *policy.Document
+}
+
+// change makes a document from base.
+type change struct {
+	kind   Kind
+	terms  map[string]terms
+	gone   string // a dimension that it lacks
+	denies string // a tenant that it does not list
+}
+
+var changes = []change{
+	{kind: ChangeLimit},
+	{kind: ChangeLimit, terms: map[string]terms{"hard": {quota.Hard, 60, 40}, "bounded": {quota.Bounded, 50, 30}, "best": {quota.BestEffort, 60, 50}, "exact": {quota.Exact, 40, 0}, "brief": {quota.Bounded, 8, 50}}},
+	{kind: ChangeLimit, terms: map[string]terms{"hard": {quota.Hard, 900, 40}, "bounded": {quota.Bounded, 1200, 30}, "best": {quota.BestEffort, 900, 50}, "exact": {quota.Exact, 500, 0}}},
+	{kind: ChangeLimit, terms: map[string]terms{"hard": {quota.Hard, 0, 40}, "bounded": {quota.Bounded, 400, 30}, "exact": {quota.Exact, 0, 0}, "brief": {quota.Bounded, 0, 0}}},
+	{kind: ChangeBudget, terms: map[string]terms{"hard": {quota.Hard, 300, 5}, "bounded": {quota.Bounded, 400, 4}, "best": {quota.BestEffort, 400, 5}, "brief": {quota.Bounded, 40, 10}}},
+	{kind: ChangeBudget, terms: map[string]terms{"hard": {quota.Hard, 300, 100}, "bounded": {quota.Bounded, 400, 100}, "best": {quota.BestEffort, 400, 100}}},
+	{kind: ChangeClass, terms: map[string]terms{"hard": {quota.Bounded, 300, 40}, "bounded": {quota.Hard, 400, 30}, "best": {quota.Bounded, 400, 50}, "brief": {quota.Hard, 40, 50}}},
+	{kind: ChangeClass, terms: map[string]terms{"hard": {quota.BestEffort, 300, 40}, "bounded": {quota.Exact, 400, 0}, "exact": {quota.Hard, 120, 30}}},
+	{kind: RemoveDimension, gone: "bounded"},
+	{kind: RemoveDimension, gone: "best"},
+	{kind: RemoveTenant, denies: "bolt"},
+}
+
+func (c change) write() string {
+	var b strings.Builder
+	if c.denies != "" {
+		b.WriteString("unlisted_tenants: deny\ntenants:\n")
+		for _, t := range tenants {
+			if t != c.denies {
+				fmt.Fprintf(&b, "  - {tenant: %s}\n", t)
+			}
+		}
+	}
+	b.WriteString("dimensions:\n")
+	for _, name := range dimensions {
+		t, ok := c.terms[name]
+		if !ok {
+			t = base[name]
+		}
+		if name == c.gone {
+			continue
+		}
+		every, more := "minute", ""
+		if name == "brief" {
+			every = "second"
+		}
+		if t.class != quota.Exact {
+			more = fmt.Sprintf(", overshoot: %d%%, lease: {ttl: %s, grace: %s}", t.overshoot, longestTTL, longestGrace)
+			if name == "brief" {
+				more = fmt.Sprintf(", overshoot: %d%%, lease: {ttl: 400ms, grace: 100ms}", t.overshoot)
+			}
+		}
+		if name == "bounded" && t.class == quota.Bounded {
+			more += ", cold: {wait: 10ms, then: debt, units: 2}"
+		}
+		if name == "best" {
+			more += ", outage: {mode: open, after: 1s, for: 1h}"
+		}
+		fmt.Fprintf(&b, "  - {name: %s, kind: period, limit: %d, period: {every: %s}, class: %s%s}\n", name, t.limit, every, t.class, more)
+	}
+	return b.String()
+}
+
+// documents reads the policies once for all worlds: they are never changed.
+var documents = sync.OnceValue(func() []document {
+	var list []document
+	for i, c := range changes {
+		doc, err := policy.Parse([]policy.File{{Name: fmt.Sprintf("policy-%d.yaml", i), Text: []byte(c.write())}}, time.Time{})
+		if err != nil {
+			panic(err) // they are ours
+		}
+		list = append(list, document{kind: c.kind, text: doc})
+	}
+	return list
+})
+
+// termsOf is what a version of a document says of keys.
+func termsOf(doc *policy.Document, version int64) func(quota.Key, quota.Window) (ledger.Terms, bool) {
+	s := doc.Snapshot(version)
+	return func(key quota.Key, window quota.Window) (ledger.Terms, bool) {
+		t, _, err := s.Resolve(key, window.Start)
+		if err != nil {
+			return ledger.Terms{}, false
+		}
+		return ledger.Terms{PolicyVersion: t.PolicyVersion, Kind: t.Kind, Class: t.Class, Limit: t.Limit, Budget: t.Budget, TTL: t.TTL, Grace: t.Grace}, true
+	}
+}
