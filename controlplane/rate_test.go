@@ -50,7 +50,7 @@ func TestR1_1ARateOverTheWire(t *testing.T) {
 	if s := a.sync(&pb.SyncRequest{Reports: reports}).Keys[0]; s.Headroom != 9 || s.RetryInUs != 0 {
 		t.Errorf("%v, want 9: 10 came back, and one is owed", s)
 	}
-	if got := w.metric("recalled_total"); got != 0 {
+	if got := w.metric("leases_revoked_total"); got != 0 {
 		t.Errorf("%v leases recalled", got)
 	}
 	w.verified()
