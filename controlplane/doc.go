@@ -60,6 +60,9 @@
 //     TestKeepMovesOnFromWhatItCannotFold, TestKeepEndsWithItsContext)
 //   - An ask may name the next window, and one that never was, or is too far ahead, is a fault of
 //     that ask alone. (TestANextWindowIsNamedAndLeasedAhead, TestD9AnAskNamesAWindowThatIs)
+//   - A rate is told with when a denied cost would pass, trickles with when their units may be
+//     used; that one leaves the bucket owing recalls nothing. (TestR1_1ARateOverTheWire,
+//     TestW4ALoweredBurstRecallsWhatIsOut)
 //   - A group of spends is decided as one, and an item that cannot be decided on is named.
 //     (TestR1_10AGroupIsSpentAllOrNone, TestAGroupWithAFaultyItemNamesIt)
 //   - Agents hear that an account is drained, and that what they hold idle is wanted.
