@@ -86,6 +86,9 @@ func (a *Agent) awaitAll(ctx context.Context, g *core.Group) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
+	if o.Key.Dimension == "" { // nothing was decided on any key
+		o.Key = quota.Key{Tenant: g.Tenant, Dimension: g.Operation}
+	}
 	return a.outcome(o.Key, 1, o)
 }
 

@@ -42,7 +42,8 @@
 //     TestAPaymentTakesItsLeaseAndItsSpend, BenchmarkTakeAll)
 //   - A cost that is not known beforehand is reserved and settled.
 //     (TestUnknownCostIsReservedAndSettled)
-//   - A take that is repeated with its id is charged once. (TestARepeatedTakeIsChargedOnce)
+//   - A take of any kind that is repeated with its id is charged once.
+//     (TestARepeatedTakeIsChargedOnce, TestARepeatOfAnyKindIsChargedOnce)
 //   - Bad input names its field and makes no state. (TestBadInputNamesTheFieldAndMakesNoState)
 //   - The number of metric series does not depend on the number of tenants.
 //     (TestM1MetricsDoNotGrowWithTenants)

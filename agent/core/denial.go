@@ -25,6 +25,16 @@ func (d *denial) covers(now Instant, cost int64) bool {
 	return d != nil && cost >= d.cost && now < d.until
 }
 
+// denies is the denial that answers a cost, if one does. That nothing is left for anyone is no
+// answer to a cost that this agent holds itself, in pieces: they can be given for a lease of it.
+func (k *Key) denies(now Instant, cost int64) *denial {
+	d := k.denial.Load()
+	if !d.covers(now, cost) || d.drained && k.left(now) >= cost {
+		return nil
+	}
+	return d
+}
+
 // deny remembers a denial, which answers the callers that it covers.
 func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, from *pb.Decision) {
 	window, generation := from.GetWindow().GetStartUs(), from.GetGeneration()

@@ -6,6 +6,7 @@
 //
 //   - Units in hand are spent without a round trip; at the watermark the next lease is asked
 //     for, once. (TestR2_3LocalSpendNeedsNoRoundTrip, TestF7WatermarkStorm)
+//   - Taking from leases in hand allocates nothing. (TestTakingFromLeasesAllocatesNothing)
 //   - A lease ends a ttl after its ask was first sent, however late the answer came, so this
 //     agent stops before the ledger closes it. (TestC3LateReply, TestC2SuspendEndsLeases)
 //   - A lease for the next window is there before that begins, and nothing is spent before its

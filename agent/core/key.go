@@ -119,7 +119,7 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 			return t
 		}
 	}
-	if d := k.denial.Load(); d.covers(now, max(cost, 1)) {
+	if d := k.denies(now, max(cost, 1)); d != nil {
 		if !k.refused.Load() {
 			k.refused.Store(true)
 		}
@@ -167,7 +167,7 @@ func (k *Key) could(now Instant, cost int64) bool {
 			return true
 		}
 	}
-	return k.denial.Load().covers(now, cost)
+	return k.denies(now, cost) != nil
 }
 
 // newest reports that none of the leases behind a key's current one has begun.

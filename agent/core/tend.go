@@ -156,7 +156,11 @@ func (c *Core) considerAsk(now Instant, k *Key) {
 		}
 		return
 	}
-	if now < k.nextAsk || k.denial.Load().covers(now, need) || k.dim.Load().Class == quota.Exact || now < k.exactUntil {
+	denied := k.denial.Load().covers(now, need)
+	if k.awaited() {
+		denied = k.denies(now, need) != nil
+	}
+	if now < k.nextAsk || denied || k.dim.Load().Class == quota.Exact || now < k.exactUntil {
 		return
 	}
 	k.demand.sample(now, k.total(), k.dim.Load().TTL)

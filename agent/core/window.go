@@ -104,11 +104,12 @@ func (c *Core) takeAlong(now Instant) {
 	c.leading = nil
 	for _, k := range leading {
 		k.lead.waiting = false
-		w, begins, _ := c.coming(now, k)
-		if !k.known() || w == nil || begins <= now || k.next != nil || k.lead.done || k.lead.window != w.GetStartUs() {
-			continue
+		w, begins, length := c.coming(now, k)
+		if !k.known() || w == nil || begins <= now || now < begins-c.longestLead(k, length) {
+			continue // the window that it waited to ask for has begun without it
 		}
-		if c.leases(now, k) && k.usedLately(now) {
+		planned := k.lead.window == w.GetStartUs() && !k.lead.done && k.next == nil
+		if planned && c.leases(now, k) && k.usedLately(now) {
 			c.askNext(now, k, w)
 		}
 	}
