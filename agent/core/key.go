@@ -277,6 +277,7 @@ type view struct {
 	leaseCap      int64
 	generation    int64
 	policyVersion int64
+	reason        quota.Reason // why a cost of 1 would be denied; empty: it would not
 	window        *pb.Window
 	windowEnd     Instant       // by the estimate of ledger time; 0: endless
 	length        time.Duration // of the window

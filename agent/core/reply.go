@@ -157,7 +157,7 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 	}
 	v := &view{
 		limit: st.GetLimit(), headroom: st.GetHeadroom(), leaseCap: st.GetLeaseCap(), generation: st.GetGeneration(),
-		policyVersion: st.GetPolicyVersion(), window: st.GetWindow(),
+		policyVersion: st.GetPolicyVersion(), window: st.GetWindow(), reason: quota.Reason(st.GetReason()),
 	}
 	if end := st.GetWindow().GetEndUs(); end > 0 {
 		v.length = micros(end - st.GetWindow().GetStartUs())
@@ -172,8 +172,8 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 		v = old // a newer answer overtook this one
 	} else {
 		k.view.Store(v)
-		c.grew(k, v.window.GetStartUs(), v.generation)
-		c.sure(now, k, v, quota.Reason(st.GetReason()))
+		c.renewed(k, v)
+		c.sure(now, k, v)
 	}
 	for _, w := range k.waiters {
 		if w.Cost == 0 {
