@@ -213,16 +213,17 @@ func (c *Core) Notice(now Instant, n *pb.Notice) {
 	}
 	// An account of another window grows for reasons that do not concern this one.
 	if w := c.present(now, k, n.GetWindow()); w != nil {
-		if k.heard.window != w.GetStartUs() {
-			k.heard = heard{window: w.GetStartUs()}
-		}
-		k.heard.generation = max(k.heard.generation, n.GetGeneration())
-		c.grew(k, w.GetStartUs(), n.GetGeneration())
-		if n.GetDrained() {
+		switch {
+		case n.GetDrained():
 			c.drain(now, k, w, n.GetGeneration())
-		}
-		if n.GetWanted() {
+		case n.GetWanted():
 			c.share(now, k)
+		default:
+			if k.heard.window != w.GetStartUs() {
+				k.heard = heard{window: w.GetStartUs()}
+			}
+			k.heard.generation = max(k.heard.generation, n.GetGeneration())
+			c.grew(k, w.GetStartUs(), n.GetGeneration())
 		}
 	}
 	c.tend(now, k)

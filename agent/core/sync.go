@@ -64,6 +64,9 @@ func (c *Core) BuildSync(now Instant) *pb.SyncRequest {
 		c.heartbeat(now) // one that is due soon needs no Sync of its own
 	}
 	c.gather(now)
+	if c.silent(now) {
+		return nil
+	}
 	s := &syncInFlight{sent: now, request: &pb.SyncRequest{Hello: c.hello()}}
 	s.request.Cancels = c.cancels[:min(len(c.cancels), maxAsks)]
 	for _, k := range c.dirty {
@@ -101,6 +104,29 @@ func (c *Core) heartbeat(now Instant) {
 	}
 	every = max(every, minHeartbeat)
 	c.syncAt, c.beat = now+c.Jitter(every), every/2
+}
+
+// silent puts off a heartbeat that has nothing to say: contact once a ttl is enough, and another
+// Sync may come before. Without a key the pace is the longest there is; where an outage mode
+// counts the time without contact, every heartbeat is sent.
+func (c *Core) silent(now Instant) bool {
+	if len(c.dirty) > 0 || len(c.cancels) > 0 || c.Failing() || len(c.keys) == 0 || !c.contacted {
+		return false
+	}
+	ttl := 2 * maxHeartbeat
+	for _, k := range c.keys {
+		if d := k.dim.Load(); d.outage.open {
+			return false
+		} else {
+			ttl = min(ttl, d.TTL)
+		}
+	}
+	at := c.contact + ttl*7/8
+	if at <= now {
+		return false
+	}
+	c.syncAt = at
+	return true
 }
 
 // add puts all that a key has to say into the request: reports before asks, so that the
