@@ -46,7 +46,7 @@ func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, from *
 	end := c.windowEnd(from.GetWindow())
 	switch wait := micros(from.GetRetryInUs()); {
 	case reason == quota.LeasedOut:
-		d.until = c.retryLeasedOut(now, k, window, generation)
+		d.until = c.retryLeasedOut(now, k, window)
 		d.retryAt = d.until
 	case wait > 0:
 		d.until, d.retryAt = now+wait, now+wait
@@ -68,8 +68,8 @@ func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, from *
 // retryLeasedOut is when to ask again for units that are in others' hands. They may be back
 // at any moment, so the first time is soon; but who asks in vain asks ever more rarely, and
 // not at all while the ledger's word stands that it will tell.
-func (c *Core) retryLeasedOut(now Instant, k *Key, window, generation int64) Instant {
-	if d := k.denial.Load(); d != nil && d.drained && d.window == window && d.generation >= generation && now < d.until {
+func (c *Core) retryLeasedOut(now Instant, k *Key, window int64) Instant {
+	if d := k.denial.Load(); d != nil && d.drained && d.window == window && now < d.until {
 		return d.until
 	}
 	ttl := k.dim.Load().TTL

@@ -171,6 +171,7 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 	if old.newerThan(v) {
 		v = old // a newer answer overtook this one
 	} else {
+		k.learned = now
 		k.view.Store(v)
 		c.renewed(k, v)
 		c.sure(now, k, v)
