@@ -74,7 +74,7 @@ type Agent struct {
 
 	repeats   repeats
 	acquiring claims
-	terms     *terms
+	terms     *keptTerms
 
 	mu       sync.Mutex // guards what follows; never held across an Uplink call
 	core     *core.Core
@@ -111,7 +111,7 @@ func New(cfg Config, uplink Uplink) (*Agent, error) {
 		Name: cfg.Name, Region: cfg.Region, Random: rand.Reader, Wall: time.Now(), Start: a.now(), MaxKeys: cfg.MaxKeys,
 	})
 	a.table = a.core.Table
-	a.terms = &terms{dir: cfg.StateDir, maxAge: cfg.TermsMaxAge, log: cfg.Logger}
+	a.terms = &keptTerms{dir: cfg.StateDir, maxAge: cfg.TermsMaxAge, log: cfg.Logger}
 	if cfg.StateDir != "" {
 		if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
 			return nil, fmt.Errorf("make the state directory: %w", err)
@@ -144,26 +144,25 @@ func (a *Agent) Take(ctx context.Context, tenant, dimension string, cost int64) 
 		return Decision{}, err
 	}
 	id := quota.Key{Tenant: tenant, Dimension: dimension}
-	if t, ok := a.fast(id, cost); ok {
-		return decision(dimension, t), nil
+	if k := a.table.Find(id); k != nil {
+		t := k.Take(a.now(), cost)
+		if t.Allowed || t.Denied {
+			a.noteFast(k, &t, cost)
+			return decision(dimension, &t), nil
+		}
 	}
 	d, _, err := a.await(ctx, id, cost)
 	return d, err
 }
 
-// fast takes from a lease in hand or finds a remembered denial, without a lock.
-func (a *Agent) fast(id quota.Key, cost int64) (t core.Taken, ok bool) {
-	k := a.table.Find(id)
-	if k == nil {
-		return t, false
-	}
-	if t = k.Take(a.now(), cost); t.Low {
+// noteFast deals with what a take that was answered without the core leaves to do.
+func (a *Agent) noteFast(k *core.Key, t *core.Taken, cost int64) {
+	if t.Low {
 		a.low(k)
 	}
 	if t.Denied && cost > 0 { // a peek asked, and was told
-		a.seen.denied(id.Dimension, t.Reason)
+		a.seen.denied(k.ID.Dimension, t.Reason)
 	}
-	return t, t.Allowed || t.Denied
 }
 
 // low hands a key that passed its watermark to the core.
@@ -314,7 +313,7 @@ func (a *Agent) outcome(id quota.Key, cost int64, o core.Outcome) (Decision, err
 	case cost > 0:
 		a.seen.denied(id.Dimension, o.Reason)
 	}
-	return decision(id.Dimension, o.Taken), nil
+	return decision(id.Dimension, &o.Taken), nil
 }
 
 // label is a dimension's name in metrics, if policy knows it: callers cannot make series.

@@ -21,7 +21,10 @@ func (a *Agent) TakeAll(ctx context.Context, tenant string, takes []core.Dimensi
 	if err := validateTakes(takes); err != nil {
 		return Decision{}, err
 	}
-	return a.takeAll(ctx, &core.Group{Tenant: tenant, Takes: takes}, takes, 1)
+	if d, ok := a.takeFast(tenant, takes, 1); ok {
+		return d, nil
+	}
+	return a.awaitAll(ctx, &core.Group{Tenant: tenant, Takes: takes})
 }
 
 // TakeOperation charges every dimension that the operation draws on, times over, or none.
@@ -41,7 +44,10 @@ func (a *Agent) TakeOperation(ctx context.Context, tenant, operation string, tim
 	if times < 1 || times > most {
 		return Decision{}, &quota.FieldError{Field: "times", Allowed: "a whole number from 1 to " + strconv.FormatInt(most, 10)}
 	}
-	return a.takeAll(ctx, &core.Group{Tenant: tenant, Operation: operation, Times: times}, takes, times)
+	if d, ok := a.takeFast(tenant, takes, times); ok {
+		return d, nil
+	}
+	return a.awaitAll(ctx, &core.Group{Tenant: tenant, Operation: operation, Times: times})
 }
 
 func validateTakes(takes []core.DimensionCost) error {
@@ -56,11 +62,8 @@ func validateTakes(takes []core.DimensionCost) error {
 	return nil
 }
 
-// takeAll tries the fast way for takes of up to fastTakes keys, then the core.
-func (a *Agent) takeAll(ctx context.Context, g *core.Group, takes []core.DimensionCost, times int64) (Decision, error) {
-	if d, ok := a.takeFast(g.Tenant, takes, times); ok {
-		return d, nil
-	}
+// awaitAll is the slow way: the caller waits for the core's answer.
+func (a *Agent) awaitAll(ctx context.Context, g *core.Group) (Decision, error) {
 	if err := (quota.Key{Tenant: g.Tenant, Dimension: "takes"}).Validate(); err != nil {
 		return Decision{}, err
 	}
@@ -82,6 +85,9 @@ func (a *Agent) takeAll(ctx context.Context, g *core.Group, takes []core.Dimensi
 	o, err := a.wait(ctx, several{g}, done, patience)
 	if err != nil {
 		return Decision{}, err
+	}
+	if o.Key.Dimension == "" { // nothing was decided on any key
+		o.Key = quota.Key{Tenant: g.Tenant, Dimension: g.Operation}
 	}
 	return a.outcome(o.Key, 1, o)
 }
@@ -126,12 +132,12 @@ func (a *Agent) takeFast(tenant string, takes []core.DimensionCost, times int64)
 	dimension := pieces[at].Key.ID.Dimension
 	if t.Denied {
 		a.seen.denied(dimension, t.Reason)
-		return decision(dimension, t), true
+		return decision(dimension, &t), true
 	}
 	for i := range pieces {
 		if pieces[i].Taken.Low {
 			a.low(pieces[i].Key)
 		}
 	}
-	return decision(dimension, t), true
+	return decision(dimension, &t), true
 }

@@ -52,7 +52,7 @@ func ValidateCost(cost int64) error {
 	return nil
 }
 
-func decision(dimension string, t core.Taken) Decision {
+func decision(dimension string, t *core.Taken) Decision {
 	d := Decision{
 		Allowed: t.Allowed, Dimension: dimension, Reason: t.Reason, Limit: quota.LimitOf(quota.Units(t.Limit)),
 		Remaining: quota.Units(t.Remaining), RetryIn: t.RetryIn, Reset: t.Reset, Window: t.Window,

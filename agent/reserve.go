@@ -69,8 +69,11 @@ func (a *Agent) Settle(id string, actual int64) error {
 
 // take is Take with the outcome from which a reservation is made.
 func (a *Agent) take(ctx context.Context, id quota.Key, cost int64) (Decision, core.Outcome, error) {
-	if t, ok := a.fast(id, cost); ok {
-		return decision(id.Dimension, t), core.Outcome{Taken: t}, nil
+	if k := a.table.Find(id); k != nil {
+		if t := k.Take(a.now(), cost); t.Allowed || t.Denied {
+			a.noteFast(k, &t, cost)
+			return decision(id.Dimension, &t), core.Outcome{Taken: t}, nil
+		}
 	}
 	return a.await(ctx, id, cost)
 }

@@ -30,8 +30,8 @@ const (
 	termsMaxAge = 24 * time.Hour
 )
 
-// terms keeps the catalogue on disk. It belongs to the loop that syncs.
-type terms struct {
+// keptTerms keeps the catalogue on disk. It belongs to the loop that syncs.
+type keptTerms struct {
 	dir       string // empty: nothing is kept
 	maxAge    time.Duration
 	log       *slog.Logger
@@ -40,7 +40,7 @@ type terms struct {
 }
 
 // load returns the terms that were kept, or nil if there are none that can be believed.
-func (t *terms) load(now time.Time) *pb.Catalogue {
+func (t *keptTerms) load(now time.Time) *pb.Catalogue {
 	if t.dir == "" {
 		return nil
 	}
@@ -59,9 +59,9 @@ func (t *terms) load(now time.Time) *pb.Catalogue {
 	return catalogue
 }
 
-func (t *terms) file() string { return filepath.Join(t.dir, termsFile) }
+func (t *keptTerms) file() string { return filepath.Join(t.dir, termsFile) }
 
-func (t *terms) read() (time.Time, *pb.Catalogue, error) {
+func (t *keptTerms) read() (time.Time, *pb.Catalogue, error) {
 	info, err := os.Stat(t.file())
 	if err != nil {
 		return time.Time{}, nil, err
@@ -108,7 +108,7 @@ func writeTerms(at time.Time, catalogue *pb.Catalogue) ([]byte, error) {
 // keep takes note of contact: the terms are newer ones, or, with nil, those known are still in
 // force. They are written when they change, and often enough that their age tells how long
 // contact has been lost.
-func (t *terms) keep(now time.Time, newer *pb.Catalogue) {
+func (t *keptTerms) keep(now time.Time, newer *pb.Catalogue) {
 	if newer != nil {
 		t.catalogue, t.saved = newer, time.Time{}
 	}
@@ -122,7 +122,7 @@ func (t *terms) keep(now time.Time, newer *pb.Catalogue) {
 }
 
 // write replaces the file at once or not at all.
-func (t *terms) write(now time.Time) error {
+func (t *keptTerms) write(now time.Time) error {
 	text, err := writeTerms(now, t.catalogue)
 	if err != nil {
 		return err

@@ -107,7 +107,7 @@ func TestTermsThatCannotBeBelievedAreIgnored(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var log strings.Builder
-			k := &terms{dir: t.TempDir(), maxAge: termsMaxAge, log: slog.New(slog.NewTextHandler(&log, nil))}
+			k := &keptTerms{dir: t.TempDir(), maxAge: termsMaxAge, log: slog.New(slog.NewTextHandler(&log, nil))}
 			if err := os.WriteFile(k.file(), tc.text, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -122,12 +122,12 @@ func TestTermsThatCannotBeBelievedAreIgnored(t *testing.T) {
 func TestTermsStayFreshWhileThereIsContact(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
-	k := &terms{dir: t.TempDir(), maxAge: 8 * time.Hour, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	k := &keptTerms{dir: t.TempDir(), maxAge: 8 * time.Hour, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	k.keep(now, &pb.Catalogue{PolicyVersion: 1})
 	for hour := range 20 {
 		k.keep(now.Add(time.Duration(hour)*time.Hour), nil)
 	}
-	restarted := &terms{dir: k.dir, maxAge: k.maxAge, log: k.log}
+	restarted := &keptTerms{dir: k.dir, maxAge: k.maxAge, log: k.log}
 	if got := restarted.load(now.Add(26 * time.Hour)); got.GetPolicyVersion() != 1 {
 		t.Error("terms that were in force seven hours ago are not believed")
 	}

@@ -158,7 +158,9 @@ func (b *Book) Open(id AccountID, t Terms) (Account, error) {
 	b.opening(a, before)
 	b.touched(a, before)
 	if !fresh && (before.Limit != t.Limit || before.Rate != t.Rate) {
-		b.limited(a, "policy")
+		if before.Limit != t.Limit && !id.Window.Endless() {
+			b.limited(a, "policy")
+		}
 		b.record(Event{
 			Kind: EventLimit, Account: id, Units: t.Limit.Units, Generation: a.Generation, Note: limitNote(before.Terms, t),
 		})

@@ -75,7 +75,7 @@ type Grant struct {
 	Uncertain Units // part of a closed lease's remainder that was given back to the pool
 
 	Seq   int64 // slots: of the latest renewal or report
-	InUse Units // slots: in use, as that said
+	InUse Units // slots: in use, as that said; before the first of them, what the ask needed
 }
 
 // use is what reports say was used, in all; of slots, what is in use.

@@ -130,6 +130,7 @@ func (m *model) checkApproval(before, after ledger.Account, g ledger.Grant, move
 	if spend {
 		return
 	}
+	m.checkLife(g)
 	out := after.Outstanding
 	if after.Class != quota.Hard {
 		out += after.Uncertain

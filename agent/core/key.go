@@ -44,9 +44,10 @@ type Key struct {
 
 	heard     heard
 	lead      lead
-	vain      int  // asks in a row that found all units in others' hands
-	deferred  bool // in line for whatever Sync goes out next
-	refresh   bool // the next Sync names the key, to learn its state
+	vain      int     // asks in a row that found all units in others' hands
+	deferred  bool    // in line for whatever Sync goes out next
+	learned   Instant // when the ledger last told of its state
+	refresh   bool    // the next Sync names the key, to learn its state
 	lane      lane
 	typical   float64 // cost, as the core sees it; 0: none yet
 	nextAsk   Instant // not before, after a lease that came too late
@@ -109,7 +110,10 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 			if !l.live(now) {
 				continue
 			}
-			kept := l.unreleased(now)
+			var kept int64
+			if now < l.full { // asked here, since the call costs as much as the rest
+				kept = l.unreleased(now)
+			}
 			left, ok := l.bucket.take(cost, kept)
 			if !ok || cost == 0 && left <= kept { // a peek asks whether a take would pass
 				continue
@@ -122,7 +126,7 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 			return t
 		}
 	}
-	if d := k.denial.Load(); d.covers(now, max(cost, 1)) {
+	if d := k.denies(now, max(cost, 1)); d != nil {
 		if !k.refused.Load() {
 			k.refused.Store(true)
 		}
@@ -170,7 +174,7 @@ func (k *Key) could(now Instant, cost int64) bool {
 			return true
 		}
 	}
-	return k.denial.Load().covers(now, cost)
+	return k.denies(now, cost) != nil
 }
 
 // newest reports that none of the leases behind a key's current one has begun.
@@ -262,7 +266,8 @@ func (k *Key) total() int64 {
 // hasNews reports that the ledger does not know how things stand with what is held.
 func (k *Key) hasNews() bool {
 	unsaid := func(l *Lease) bool { return l.now() != l.reported }
-	if slices.ContainsFunc(k.held(), unsaid) || slices.ContainsFunc(k.allowances(), unsaid) {
+	late := func(l *Lease) bool { return l.left() > 0 && unsaid(l) } // what a spent one has to say can wait
+	if slices.ContainsFunc(k.held(), late) || slices.ContainsFunc(k.allowances(), unsaid) {
 		return true
 	}
 	return k.slots != nil && slices.ContainsFunc(k.slots.leases, func(l *slotLease) bool { return l.use() != l.known })
@@ -289,6 +294,7 @@ type view struct {
 	leaseCap      int64
 	generation    int64
 	policyVersion int64
+	reason        quota.Reason // why a cost of 1 would be denied; empty: it would not
 	window        *pb.Window
 	windowEnd     Instant       // by the estimate of ledger time; 0: endless
 	length        time.Duration // of the window

@@ -49,13 +49,8 @@ func (r report) use() int64 { return r.taken - r.refunded }
 // live reports that units may be taken at this moment.
 func (l *Lease) live(now Instant) bool { return now >= l.start && now < l.deadline }
 
-// left is what was not yet spent, released or not; 0 when sealed.
-func (l *Lease) left() int64 {
-	if l.isSealed {
-		return 0
-	}
-	return max(0, l.bucket.left.Load())
-}
+// left is what was not yet spent, released or not; 0 when sealed. Any goroutine may ask.
+func (l *Lease) left() int64 { return max(0, l.bucket.left.Load()) }
 
 // unreleased is what a trickle still keeps back.
 func (l *Lease) unreleased(now Instant) int64 {

@@ -132,6 +132,25 @@ func TestSettlingADeadLeaseIsReportedOnItsGrant(t *testing.T) {
 	}
 }
 
+func TestD3ARefundWhileTheFinalReportIsInFlight(t *testing.T) {
+	t.Parallel()
+	d := roomy(t, "hard")
+	id := d.reserve(30, true)
+	window := d.present().GetStartUs()
+	d.core.Stop(d.now)
+	req := d.build()
+	if len(req.GetReports()) == 0 || !req.GetReports()[0].GetFinal() {
+		t.Fatalf("no final report: %v", req)
+	}
+	reply := d.answer(req)
+	d.mustSettle(id, 12)
+	d.core.SyncDone(d.now, reply)
+	d.settle()
+	if settled, _ := d.usedIn(window); settled != 72 || d.core.Owes() {
+		t.Errorf("%d settled, want 72, owes %v", settled, d.core.Owes())
+	}
+}
+
 func TestMoreThanTheEstimateIsUseWithoutALease(t *testing.T) {
 	t.Parallel()
 	d := roomy(t, "bounded")

@@ -74,7 +74,9 @@ dimensions:
 				r.check(works)
 			}
 			r.lose, r.down, r.deaf = nil, false, false
-			for _, w := range works {
+			for len(works) > 0 { // what is freed may let others begin
+				w := works[0]
+				works = works[1:]
 				w.agent.done(w.id)
 			}
 			for _, a := range r.agents {

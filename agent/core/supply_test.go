@@ -81,6 +81,59 @@ func TestADrainedAccountCostsNoRoundTrip(t *testing.T) {
 	}
 }
 
+func TestWhatThisAgentHoldsInPiecesIsNotLeasedOut(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	d.limit, d.cap = 1000, 24
+	d.warm(exports, 1)
+	k := d.key(exports)
+	k.held()[0].giveBack(5)
+	k.held()[0].renewed = true // its successor is fetched
+	d.core.tend(d.now, k)
+	d.settle()
+	for _, l := range k.held() {
+		l.giveBack(5)
+	}
+	d.core.mark(k)
+	d.settle()
+	pieces := k.left(d.now)
+	largest := int64(0)
+	for _, l := range k.held() {
+		largest = max(largest, l.left())
+	}
+	cost := largest + 1
+	if pieces < cost {
+		t.Fatalf("%d in hand, the largest piece is %d", pieces, largest)
+	}
+	d.core.Notice(d.now, &pb.Notice{Key: wireKey(exports), Generation: d.generation, Window: d.window, Drained: true})
+	if got := k.Take(d.now, pieces+1); !got.Denied {
+		t.Fatalf("more than is in hand: %+v", got)
+	}
+	var got *Outcome
+	d.core.Want(d.now, &Waiter{Key: exports, Cost: cost, Done: func(o Outcome) { got = &o }})
+	d.settle()
+	if got == nil || !got.Allowed {
+		t.Fatalf("%d of the %d in hand: %+v", cost, pieces, got)
+	}
+}
+
+func TestADrainedAccountThatWasUsedUpIsExhausted(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	d.limit = 10
+	d.warm(exports, 1)
+	d.core.Notice(d.now, &pb.Notice{Key: wireKey(exports), Generation: d.generation, Window: d.window, Drained: true})
+	d.empty()
+	if got, _ := d.take(exports, 1); got == nil || got.Reason != quota.LeasedOut {
+		t.Fatalf("what was leased may come back: %+v", got)
+	}
+	d.advance(7 * time.Second) // a heartbeat reports that it was used
+	d.settle()
+	if got, _ := d.take(exports, 1); got == nil || got.Reason != quota.Exhausted || got.RetryIn < 11*time.Hour {
+		t.Fatalf("all is used, until the window ends: %+v", got)
+	}
+}
+
 func TestOldNewsOfAnEmptyAccountIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t)

@@ -167,7 +167,11 @@ func (c *Core) considerAsk(now Instant, k *Key) {
 		}
 		return
 	}
-	if now < k.nextAsk || k.denial.Load().covers(now, need) {
+	denied := k.denial.Load().covers(now, need)
+	if k.awaited() {
+		denied = k.denies(now, need) != nil
+	}
+	if now < k.nextAsk || denied {
 		return
 	}
 	if c.inLane(now, k) {

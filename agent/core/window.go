@@ -45,7 +45,10 @@ func (c *Core) considerNext(now Instant, k *Key) Instant {
 	if w == nil || begins <= now || !c.leases(now, k) {
 		return never
 	}
-	if k.lead.window != w.GetStartUs() {
+	if k.lead.window > w.GetStartUs() {
+		return begins // the estimate of the clock went back over the boundary: that one was asked for
+	}
+	if k.lead.window < w.GetStartUs() {
 		k.lead = lead{window: w.GetStartUs(), at: begins - c.drawLead(k, length), waiting: k.lead.waiting}
 	}
 	opens := begins - c.longestLead(k, length)
@@ -103,11 +106,12 @@ func (c *Core) takeAlong(now Instant) {
 	c.leading = nil
 	for _, k := range leading {
 		k.lead.waiting = false
-		w, begins, _ := c.coming(now, k)
-		if !k.known() || w == nil || begins <= now || k.next != nil || k.lead.done || k.lead.window != w.GetStartUs() {
-			continue
+		w, begins, length := c.coming(now, k)
+		if !k.known() || w == nil || begins <= now || now < begins-c.longestLead(k, length) {
+			continue // the window that it waited to ask for has begun without it
 		}
-		if c.leases(now, k) && k.usedLately(now) {
+		planned := k.lead.window == w.GetStartUs() && !k.lead.done && k.next == nil
+		if planned && c.leases(now, k) && k.usedLately(now) {
 			c.askNext(now, k, w)
 		}
 	}

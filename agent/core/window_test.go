@@ -203,6 +203,26 @@ func TestF7OnePrefetchInFlightForEachWindow(t *testing.T) {
 	}
 }
 
+func TestAnAskThatMissedItsWindowIsNotMadeForTheNextOne(t *testing.T) {
+	t.Parallel()
+	d := minutes(t)
+	d.warm(exports, 1)
+	d.useUntil(d.at(54*time.Second), 500*time.Millisecond)
+	k := d.key(exports)
+	k.lead = lead{window: d.following().GetStartUs(), at: d.at(59900 * time.Millisecond)}
+	d.now = d.at(55500 * time.Millisecond)
+	d.core.tend(d.now, k) // waits for a Sync
+	d.now = d.at(60500 * time.Millisecond)
+	d.core.tend(d.now, k) // and the boundary went by without one
+	k.refresh = true
+	d.core.mark(k)
+	for _, a := range d.sync().GetAsks() {
+		if a.GetWindow().GetStartUs() > d.present().GetStartUs() {
+			t.Fatalf("asked half a second into a minute for the one after it: %v", a)
+		}
+	}
+}
+
 func TestARefusedWindowIsNotAskedForInALoop(t *testing.T) {
 	t.Parallel()
 	d := minutes(t)

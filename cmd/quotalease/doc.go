@@ -13,7 +13,7 @@
 //     TestAnUnreachableControlPlaneIsAnOutage, TestPostgresThatDoesNotAnswerIsAnOutage,
 //     TestAnInterruptHasItsOwnCode)
 //   - Wrong usage names the flag or argument and what is allowed, and asks for nothing.
-//     (TestWrongUsageSaysWhatIsAllowed)
+//     (TestWrongUsageSaysWhatIsAllowed, TestWrongUsageOfBillingSaysWhatIsAllowed)
 //   - Output is a table for people or JSON for scripts, and neither changes unawares.
 //     (TestOutputForPeopleAndScripts, TestNumbersInJSONAreNumbers, TestEmptyResultsSaySo)
 //   - Names that agents or tenants choose cannot move a terminal's cursor.

@@ -122,10 +122,10 @@ func newUsageExportCommand(sh *shell) *cobra.Command {
 		Long: `Export writes one line for each window that has ended: its latest usage statement.
 Billable is confirmed use, and nothing else. What is held, uncertain or outstanding counts
 against the limit but is not billed: a report may still confirm it, which adds a revision.
-A statement is final when nothing of its window is open any more, or final_after its end
-(72 hours); what is reported later still counts, and its revision says "after final".
-With --revisions every revision is written. Statements are kept as long as their windows, see
-quotalease controlplane --account-retention.
+A statement is final when nothing of its window is open any more, or the policy's
+statement.final_after (3 days) after its end; what is reported later still counts, and its
+revision says "after final". With --revisions every revision is written. Statements are kept
+as long as their windows, see quotalease controlplane --account-retention.
 
 The limits column lists every limit that was in force, with the time from which it was.
 Times are in the time zone of the dimension. --from and --to go by the start of a window,

@@ -132,6 +132,33 @@ func TestAnExportIsReadBackAsItWas(t *testing.T) {
 	})
 }
 
+func TestWrongUsageOfBillingSaysWhatIsAllowed(t *testing.T) {
+	t.Parallel()
+	c := busy().serve(t)
+	for _, tt := range []struct {
+		line string
+		says []string
+	}{
+		{"usage list --over 80", []string{`--over: "80"; allowed: 0% to 100%, with at most 6 decimals`}},
+		{"usage export --format xml", []string{`--format: "xml"; allowed: csv, json`}},
+		{"usage export --from noon", []string{`--from: "noon"; allowed: a date such as 2026-11-29, or a time such as 2026-11-29T00:00:00+09:00`}},
+		{"usage export --to 2026-13-01", []string{`--to: "2026-13-01"; allowed: a date`}},
+		{"usage adjust --credit 5 --why x --tenant acme", []string{"--tenant, --dimension: missing; allowed: both"}},
+		{"usage adjust --credit 0 --why x --tenant acme --dimension d", []string{"--credit: 0; allowed: 1 or more"}},
+		{"usage adjust --credit 5 --tenant acme --dimension d", []string{"--why: missing; allowed: a reason"}},
+		{"usage adjust --credit 5 --why x --tenant acme --dimension d --window now", []string{`--window: "now"; allowed: a date`}},
+		{"usage adjust --credit 5 --why x --tenant acme --dimension d --id 5c9a", []string{`--id: "5c9a"; allowed: a UUID of version 7`}},
+		{"ledger release-held --why x --tenant acme --dimension d", []string{`--units: ""; allowed: a number of 1 or more, or all`}},
+		{"ledger release-held --why x --tenant acme --dimension d --units -3", []string{`--units: "-3"; allowed: a number of 1 or more, or all`}},
+	} {
+		r := c.run(t, strings.Fields(tt.line)...)
+		if r.code != exitRefused || r.out != "" {
+			t.Errorf("%s: exit code %d, stdout %q", tt.line, r.code, r.out)
+		}
+		wantText(t, tt.line, r.err, tt.says...)
+	}
+}
+
 func TestAnAdjustmentThatMayBeDoneTellsItsID(t *testing.T) {
 	t.Parallel()
 	c := console{env: map[string]string{serverEnv: "127.0.0.1:1", "USER": "mina"}}

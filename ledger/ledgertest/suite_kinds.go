@@ -27,7 +27,7 @@ func (r *room) renew(x ledger.Renewal) ledger.Answer {
 }
 
 func slotsEnd(r *room) {
-	r.jobs(20 * time.Millisecond)
+	r.jobs(3 * time.Second) // long enough to be seen between the close and the end
 	lasting := r.lease(r.id(), 3)
 	first := ledger.Renewal{ID: lasting.ID, Account: r.account, Agent: lasting.Agent, Seq: 1, InUse: 2}
 	renewed := r.renew(first)

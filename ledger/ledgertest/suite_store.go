@@ -93,6 +93,8 @@ func everyFieldComesBack(r *room) {
 	r.writeStatement(agent)
 	r.writeEmergency(agent)
 	r.writeSlots(agent)
+	r.writeAhead(agent)
+	r.writeRate(agent)
 	r.everyFieldWasSet()
 	r.verify()
 }

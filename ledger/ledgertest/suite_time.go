@@ -31,7 +31,10 @@ func dueOrder(r *room) {
 		r.Errorf("the first two that are due: %v, want %v", due, ids[:2])
 	}
 	for _, r.account = range ids {
-		r.expire()
+		r.until("both leases closed", func() bool { // the second is due a moment after the first
+			r.expire()
+			return r.state(r.account).Outstanding == 0
+		})
 		r.want(units{H: 2})
 	}
 	if due, err := r.Store.Due(r.Context(), 10); err != nil || len(due) != 0 {

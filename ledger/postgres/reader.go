@@ -60,11 +60,11 @@ FROM (
     SELECT d.account_id, min(d.due_at) AS due_at
     FROM (
         (SELECT account_id, closes_at AS due_at FROM lease_grant
-         WHERE state = 1 AND amount > 0 AND closes_at <= clock_timestamp()
+         WHERE state = 1 AND amount > 0 AND closes_at <= statement_timestamp()
          ORDER BY closes_at LIMIT $1::integer * 64)
         UNION ALL
         (SELECT account_id, ends_at FROM lease_grant
-         WHERE state = 2 AND kind = 5 AND ends_at <= clock_timestamp()
+         WHERE state = 2 AND kind = 5 AND ends_at <= statement_timestamp()
          ORDER BY ends_at LIMIT $1::integer * 64)) AS d
     GROUP BY d.account_id) AS soonest
 JOIN account a ON a.id = soonest.account_id
