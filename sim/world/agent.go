@@ -42,6 +42,9 @@ func (p *place) when(at core.Instant) time.Duration {
 	return d - d/1_000_000*time.Duration(p.drift) + time.Microsecond
 }
 
+// drowsy is how long after a resume a goroutine runs again: which is first, nobody knows.
+func (p *place) drowsy() time.Duration { return time.Duration(p.rng.IntN(40_000)) * time.Microsecond }
+
 // node is one agent process: a real core, and the loops of its shell.
 type node struct {
 	world  *World
@@ -108,7 +111,7 @@ func (n *node) deliver(d time.Duration, do func()) {
 		switch {
 		case n.dead:
 		case !n.awake():
-			n.deliver(n.wakes-n.world.now, do)
+			n.deliver(n.wakes-n.world.now+n.place.drowsy(), do)
 		default:
 			do()
 			n.pump()
@@ -123,7 +126,7 @@ func (n *node) pump() {
 		return
 	}
 	if !n.awake() {
-		n.pumpLater(n.wakes)
+		n.pumpLater(n.wakes + n.place.drowsy())
 		return
 	}
 	now := n.clock()
