@@ -64,6 +64,7 @@ func (o *Oracle) Used(m Moment, h Holder, id ledger.ID, units int64) {
 		o.Break(m.At, Sealed, "lease %s was spent after its final report", short(id))
 	}
 	switch {
+	case o.shared[id]: // each of the two counts from its own first send; all of it is a copy's use
 	case m.At > r.ends:
 		o.Break(m.At, Stops, "lease %s was spent at %s, by true time it ended at %s", short(id), m.At, r.ends)
 	case offset(m) == r.offset && !m.Ledger.Before(g.ClosesAt):
