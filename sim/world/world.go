@@ -182,6 +182,8 @@ func (w *World) decided(list []*pb.Decision) {
 				ID: uuid.FromBytesOrNil(d.GetGrantId()), Amount: d.GetAmount(), Reason: quota.Reason(d.GetReason()),
 				TTL: time.Duration(d.GetTtlUs()) * time.Microsecond, Generation: d.GetGeneration(),
 			})
+		case f.GetCode() == "terms_mismatch" && w.oracle.IsShared(uuid.FromBytesOrNil(d.GetGrantId())):
+			// The original took it back under another incarnation, before it came. Nobody has it.
 		case f.GetCode() != "unknown_dimension" && f.GetCode() != "unknown_tenant":
 			w.broken(oracle.Works, "a request for %s is refused: %s", shortBytes(d.GetGrantId()), f)
 		}
