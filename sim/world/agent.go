@@ -72,7 +72,10 @@ type node struct {
 	listener *controlplane.Listener
 	waiting  []*caller
 	asked    map[quota.Key]*pb.Ask // in flight
-	approved map[core.ID]int64     // spends of the reply that is being taken in
+	// displaced are keys of which the ledger refused a window: what was used in it is charged to
+	// the window of its receipt.
+	displaced map[quota.Key]bool
+	approved  map[core.ID]int64 // spends of the reply that is being taken in
 }
 
 // start begins a process.
@@ -95,7 +98,7 @@ func (w *World) newNode(p *place, name string, random *stream) *node {
 	w.holders++
 	return &node{
 		world: w, place: p, name: name, holder: w.holders, random: random, pumpAt: -1,
-		asked: map[quota.Key]*pb.Ask{},
+		asked: map[quota.Key]*pb.Ask{}, displaced: map[quota.Key]bool{},
 		core: core.New(core.Config{Name: name, Region: "eu", Random: random,
 			Wall: epoch.Add(w.now + p.wall), Start: p.clock()}),
 	}
@@ -212,6 +215,9 @@ func (n *node) sent(req *pb.SyncRequest) {
 	}
 	m := w.moment()
 	for _, r := range req.GetReports() {
+		if r.GetUnleased() && n.displaced[keyOf(r.GetKey())] {
+			w.oracle.Forgotten(accountOf(r))
+		}
 		w.oracle.Sent(m, n.holder, oracle.Report{
 			ID: uuid.FromBytesOrNil(r.GetGrantId()), Taken: r.GetTaken(), Refunded: r.GetRefunded(),
 			Returned: r.GetReturned(), Final: r.GetFinal(), Unleased: r.GetUnleased(),

@@ -165,7 +165,8 @@ func (w *World) told(n *node, req *pb.SyncRequest, reply *pb.SyncReply) {
 		report := req.GetReports()[i]
 		switch code := f.GetCode(); {
 		case code == "unknown_dimension" || code == "unknown_tenant", code == "invalid" && f.GetField() == "window":
-			w.oracle.Forgotten(ledger.AccountID{Key: keyOf(report.GetKey()), Window: windowOf(report.GetWindow())})
+			w.oracle.Forgotten(accountOf(report))
+			n.displaced[keyOf(report.GetKey())] = true
 		default:
 			w.broken(oracle.Works, "a report of %s on %s is refused: %s", n.name, shortBytes(report.GetGrantId()), f)
 		}
@@ -188,6 +189,10 @@ func (w *World) decided(list []*pb.Decision) {
 			w.broken(oracle.Works, "a request for %s is refused: %s", shortBytes(d.GetGrantId()), f)
 		}
 	}
+}
+
+func accountOf(r *pb.Report) ledger.AccountID {
+	return ledger.AccountID{Key: keyOf(r.GetKey()), Window: windowOf(r.GetWindow())}
 }
 
 func keyOf(k *pb.Key) quota.Key { return quota.Key{Tenant: k.GetTenant(), Dimension: k.GetDimension()} }
