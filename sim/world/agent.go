@@ -104,6 +104,11 @@ func (w *World) newNode(p *place, name string, random *stream) *node {
 	}
 }
 
+// is reports that the process still goes by the incarnation of a message.
+func (n *node) is(h *pb.Hello) bool {
+	return string(h.GetIncarnation()) == string(n.core.Incarnation().Bytes())
+}
+
 func (n *node) clock() core.Instant { return n.place.clock() }
 
 func (n *node) awake() bool { return !n.dead && n.world.now >= n.wakes }
@@ -275,7 +280,7 @@ func (n *node) spend(req *pb.SpendRequest) {
 		if err != nil {
 			return nil, err
 		}
-		n.world.decided(reply.GetDecisions())
+		n.world.decided(reply.GetDecisions(), !n.is(req.GetHello()))
 		for i, d := range reply.GetDecisions() {
 			if void := req.GetItems()[i].GetNotAfterUs(); d.GetAmount() > 0 && d.GetIssuedAtUs() > void {
 				n.world.broken(oracle.Fresh, "spend %s of %s was granted %d us after its time", shortBytes(d.GetGrantId()), n.name, d.GetIssuedAtUs()-void)
