@@ -157,6 +157,10 @@ func (o *Oracle) Lost(incarnation ledger.ID) {
 	}
 }
 
+// Refused tells of an ask or a spend that policy did not admit: there is no account to record
+// that in, so a repeat that arrives when policy admits it again is decided, and nobody waits for it.
+func (o *Oracle) Refused(id ledger.ID) { o.refused[id] = true }
+
 // Forgotten tells that what an agent knows of an account is lost although it lives on.
 func (o *Oracle) Forgotten(id ledger.AccountID) { o.account(id).lossy = true }
 

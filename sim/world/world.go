@@ -186,7 +186,9 @@ func (w *World) decided(list []*pb.Decision, renamed bool) {
 			})
 		case f.GetCode() == "terms_mismatch" && (renamed || w.oracle.IsShared(uuid.FromBytesOrNil(d.GetGrantId()))):
 			// It was taken back under another incarnation, before it came. Nobody has it.
-		case f.GetCode() != "unknown_dimension" && f.GetCode() != "unknown_tenant":
+		case f.GetCode() == "unknown_dimension" || f.GetCode() == "unknown_tenant":
+			w.oracle.Refused(uuid.FromBytesOrNil(d.GetGrantId()))
+		default:
 			w.broken(oracle.Works, "a request for %s is refused: %s %s", shortBytes(d.GetGrantId()), f.GetCode(), f.GetField())
 		}
 	}
