@@ -168,7 +168,7 @@ func TestTheSizerKnowsWhatOthersWant(t *testing.T) {
 	}
 	wants := func(r ledger.Room) map[ledger.Demand]int {
 		found := map[ledger.Demand]int{}
-		for _, o := range r.Others {
+		for _, o := range r.Others() {
 			found[o]++
 		}
 		return found
