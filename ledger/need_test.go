@@ -173,7 +173,7 @@ func TestTheSizerKnowsWhatOthersWant(t *testing.T) {
 		}
 		return found
 	}
-	if r := ask(agent(1), "eu", 50); r.Region != "eu" || len(r.Others) != 0 {
+	if r := ask(agent(1), "eu", 50); r.Region != "eu" || len(r.Others()) != 0 {
 		t.Errorf("the first one sees %+v", r)
 	}
 	ask(agent(2), "us", 20)
