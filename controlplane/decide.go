@@ -24,12 +24,12 @@ type attempt struct {
 	now     time.Time
 	answers []answer
 	counts  counts
-	states  map[quota.Key]*pb.KeyState
+	states  map[stateOf]*pb.KeyState
 }
 
 func decide(p *plan, b *ledger.Book, requests []*request) (*attempt, error) {
 	a := &attempt{plan: p, book: b, now: b.Now(), answers: make([]answer, len(requests)),
-		counts: newCounts(), states: map[quota.Key]*pb.KeyState{}}
+		counts: newCounts(), states: map[stateOf]*pb.KeyState{}}
 	if b.PolicyVersion() != p.snapshot.Version {
 		return nil, &again{stale: true}
 	}
@@ -38,6 +38,9 @@ func decide(p *plan, b *ledger.Book, requests []*request) (*attempt, error) {
 	}
 	if err := a.openAll(); err != nil {
 		return nil, err
+	}
+	if lacking := a.unlocked(requests); len(lacking) > 0 {
+		return nil, &again{accounts: lacking}
 	}
 	for i, r := range requests {
 		answered, err := a.answer(r)
@@ -193,6 +196,34 @@ func (a *attempt) answerSpend(r *request) (answer, error) {
 	return answer{spend: &pb.SpendReply{LedgerNowUs: micros(a.now), Decisions: decisions}}, nil
 }
 
+// unlocked lists the accounts outside the scope of records that requests report on or take back:
+// those of windows that are over, and of keys that policy no longer admits. They are found all at
+// once: one attempt for each would leave an agent that owes many unanswered for ever.
+func (a *attempt) unlocked(requests []*request) (lacking []ledger.AccountID) {
+	seen := map[ledger.AccountID]bool{}
+	note := func(id ledger.ID) {
+		g, known := a.book.Grant(id)
+		if !known || seen[g.Account] {
+			return
+		}
+		seen[g.Account] = true
+		if _, ok := a.book.Account(g.Account); !ok {
+			lacking = append(lacking, g.Account)
+		}
+	}
+	for _, r := range requests {
+		for _, x := range r.reports {
+			note(x.ID)
+		}
+		for _, list := range [][]ask{r.cancels, r.refunds} {
+			for _, x := range list {
+				note(x.id)
+			}
+		}
+	}
+	return lacking
+}
+
 // locked asks for another attempt if an account is outside the scope.
 func (a *attempt) locked(id ledger.AccountID) error {
 	if _, ok := a.book.Account(id); !ok {
@@ -223,7 +254,7 @@ func (a *attempt) tellKeys(r *request, to answer) {
 		if n.fault != nil {
 			s = &pb.KeyState{Key: keyMessage(n.key), Fault: n.fault}
 		} else {
-			s = a.state(n.key)
+			s = a.state(n.key, r.hello)
 		}
 		if to.sync != nil {
 			to.sync.Keys = append(to.sync.Keys, s)
@@ -234,13 +265,24 @@ func (a *attempt) tellKeys(r *request, to answer) {
 	}
 }
 
-func (a *attempt) state(key quota.Key) *pb.KeyState {
-	if known, ok := a.states[key]; ok {
+// stateOf is whose view of a key a state is: agents of different regions may hold differently
+// much, all others are told the same.
+type stateOf struct {
+	key    quota.Key
+	region string
+}
+
+func (a *attempt) state(key quota.Key, to ledger.Hello) *pb.KeyState {
+	at := a.place(key)
+	view := stateOf{key: key}
+	if len(at.lease.Regions) > 0 {
+		view.region = to.Region
+	}
+	if known, ok := a.states[view]; ok {
 		return known
 	}
 	s := &pb.KeyState{Key: keyMessage(key)}
-	a.states[key] = s
-	at := a.place(key)
+	a.states[view] = s
 	if at.fault != nil {
 		s.Fault = at.fault
 		return s
@@ -253,9 +295,19 @@ func (a *attempt) state(key quota.Key) *pb.KeyState {
 	s.Generation = account.Generation
 	s.Limit = limitNumber(account.InForce())
 	s.Headroom = int64(max(0, account.Headroom()))
-	s.LeaseCap = int64(keyCap(at.terms, a.book.Agents(key, at.terms), at.lease.Max))
+	s.LeaseCap = int64(keyCap(at.terms, a.leaseCap(at, to), at.lease.Max))
 	s.PolicyVersion = at.terms.PolicyVersion
 	reason, wait := a.book.Peek(at.account, 1)
 	s.Reason, s.RetryInUs = string(reason), upToMicros(wait)
 	return s
+}
+
+// leaseCap is L for one agent.
+func (a *attempt) leaseCap(at *place, to ledger.Hello) quota.Limit {
+	key := at.account.Key
+	var others []ledger.Demand
+	if len(at.lease.Regions) > 0 {
+		others = a.book.Others(key, to.Incarnation, at.terms)
+	}
+	return leaseCap(at.terms.Budget, at.lease.Regions, to.Region, a.book.Agents(key, at.terms), others)
 }
