@@ -66,7 +66,8 @@ type Agent struct {
 	table  *core.Table
 	seen   *meters
 
-	repeats repeats
+	repeats   repeats
+	acquiring claims
 
 	mu       sync.Mutex // guards what follows; never held across an Uplink call
 	core     *core.Core
@@ -289,8 +290,8 @@ func (a *Agent) outcome(id quota.Key, cost int64, o core.Outcome) (Decision, err
 		a.seen.denied(a.label(id.Dimension), quota.Unavailable)
 		return Decision{}, &UnavailableError{Key: id, RetryIn: o.RetryIn}
 	case o.Allowed:
-		if o.Reason == quota.OpenMode {
-			a.wentOpen(id)
+		if o.Reason == quota.OpenMode || o.Reason == quota.Extended {
+			a.wentOn(id, o.Reason)
 		}
 	case cost > 0:
 		a.seen.denied(id.Dimension, o.Reason)
@@ -308,9 +309,9 @@ func (a *Agent) label(dimension string) string {
 	return "unknown"
 }
 
-// wentOpen counts an allowance without a lease, and logs it at most once a second.
-func (a *Agent) wentOpen(id quota.Key) {
-	a.seen.opened(id.Dimension)
+// wentOn counts what an outage mode let pass, and logs it at most once a second.
+func (a *Agent) wentOn(id quota.Key, mode quota.Reason) {
+	a.seen.wentOn(id.Dimension, mode)
 	a.mu.Lock()
 	now := a.now()
 	quiet := a.openAt != 0 && now-a.openAt < time.Second
@@ -319,7 +320,11 @@ func (a *Agent) wentOpen(id quota.Key) {
 	}
 	a.mu.Unlock()
 	if !quiet {
-		a.log.Warn("allowing without a lease: outage mode open", "dimension", id.Dimension)
+		word := "open"
+		if mode == quota.Extended {
+			word = "extend"
+		}
+		a.log.Warn("allowing without a lease: outage mode "+word, "dimension", id.Dimension)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 type Decision struct {
 	Allowed       bool
 	Dimension     string       // of the key that decided: the denier, or, of several that passed, the one with the least left
-	Reason        quota.Reason // why denied; or what is special about the allowance (open_mode, cold)
+	Reason        quota.Reason // why denied; or what is special about the allowance (open_mode, extended, cold)
 	Limit         quota.Limit  // of the key's window
 	Remaining     quota.Units  // as this agent knows it, never negative; 0 without a limit, where it means nothing
 	RetryIn       time.Duration
