@@ -105,7 +105,7 @@ func (c *Core) RenewPermit(now Instant, tenant, id string) error {
 		return err
 	}
 	if p.index == gone {
-		return &quota.FieldError{Field: "id", Allowed: "that of a permit which was not released and has not lapsed"}
+		return &UnknownIDError{quota.FieldError{Field: "id", Allowed: "that of a permit which was not released and has not lapsed"}}
 	}
 	p.until = now + p.hold
 	heap.Fix(&c.permitHeap, p.index)
@@ -116,7 +116,7 @@ func (c *Core) permit(now Instant, tenant, id string) (*permit, error) {
 	c.forgetPermits(now)
 	p, ok := c.permits[permitID{tenant, id}]
 	if !ok {
-		return nil, &quota.FieldError{Field: "id", Allowed: "that of a permit which this agent gave the tenant"}
+		return nil, &UnknownIDError{quota.FieldError{Field: "id", Allowed: "that of a permit which this agent gave the tenant"}}
 	}
 	return p, nil
 }

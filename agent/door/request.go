@@ -23,6 +23,9 @@ type Agent interface {
 	Reserve(ctx context.Context, tenant, dimension string, estimate int64, maximum bool) (agent.Reservation, error)
 	ReserveOnce(ctx context.Context, id, tenant, dimension string, estimate int64, maximum bool) (agent.Reservation, error)
 	Settle(id string, actual int64) error
+	Acquire(ctx context.Context, r agent.Acquire) (agent.Permit, error)
+	Renew(tenant, id string) (time.Duration, error)
+	Release(tenant, id string) error
 }
 
 // Request says what to take: of a dimension, of several, or what an operation draws on.
@@ -76,7 +79,7 @@ func (r *Request) Validate() error {
 			return &quota.FieldError{Field: "operation", Allowed: "one that policy defines"}
 		}
 		if times := orOne(r.Times); times < 1 || times > agent.MaxCost {
-			return &quota.FieldError{Field: "times", Allowed: wholeFrom(1)}
+			return &quota.FieldError{Field: "times", Allowed: Whole(1, agent.MaxCost)}
 		}
 		return nil
 	}
@@ -96,7 +99,7 @@ func validateTakes(takes []core.DimensionCost) error {
 			return &quota.FieldError{Field: fmt.Sprintf("takes[%d].dimension", i), Allowed: field.Allowed}
 		}
 		if t.Cost < 1 || t.Cost > agent.MaxCost {
-			return &quota.FieldError{Field: fmt.Sprintf("takes[%d].cost", i), Allowed: wholeFrom(1)}
+			return &quota.FieldError{Field: fmt.Sprintf("takes[%d].cost", i), Allowed: Whole(1, agent.MaxCost)}
 		}
 	}
 	return nil
@@ -112,8 +115,9 @@ func validateID(id *string) error {
 	return nil
 }
 
-func wholeFrom(least int64) string {
-	return "a whole number from " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(agent.MaxCost, 10)
+// Whole says in words which numbers are allowed.
+func Whole(least, most int64) string {
+	return "a whole number from " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(most, 10)
 }
 
 func orOne(n *int64) int64 {

@@ -23,7 +23,7 @@ func Reserve(ctx context.Context, a Agent, r *Reservation) (agent.Reservation, e
 		return agent.Reservation{}, err
 	}
 	if r.Estimate < 1 || r.Estimate > agent.MaxCost {
-		return agent.Reservation{}, &quota.FieldError{Field: "estimate", Allowed: wholeFrom(1)}
+		return agent.Reservation{}, &quota.FieldError{Field: "estimate", Allowed: Whole(1, agent.MaxCost)}
 	}
 	if err := validateID(r.ID); err != nil {
 		return agent.Reservation{}, err
@@ -41,7 +41,7 @@ func Settle(a Agent, id string, actual *int64) error {
 		return err
 	}
 	if actual == nil || *actual < 0 || *actual > agent.MaxCost {
-		return &quota.FieldError{Field: "actual", Allowed: wholeFrom(0)}
+		return &quota.FieldError{Field: "actual", Allowed: Whole(0, agent.MaxCost)}
 	}
 	return a.Settle(id, *actual)
 }

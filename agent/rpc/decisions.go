@@ -84,3 +84,34 @@ func (s *decisions) Settle(_ context.Context, req *pb.SettleRequest) (*pb.Settle
 	}
 	return &pb.SettleReply{Id: req.GetId(), Actual: req.GetActual()}, nil
 }
+
+// Acquire starts work under concurrency limits. A denial is that of a take.
+func (s *decisions) Acquire(ctx context.Context, req *pb.AcquireRequest) (*pb.AcquireReply, error) {
+	r := door.Acquisition{Request: readRequest(req), HoldMs: req.GetHoldMs(), WaitMs: req.GetWaitMs()}
+	r.Cost, r.Times = req.Cost, req.Times
+	p, err := door.Acquire(ctx, s.agent, &r)
+	switch {
+	case err != nil:
+		return nil, errorStatus(r.Key(), err)
+	case !p.Allowed:
+		return nil, deniedStatus("acquire", r.Tenant, p.Decision)
+	}
+	return &pb.AcquireReply{Answer: replyOf(p.Decision), Id: p.ID, ExpiresMs: p.Expires.Milliseconds(), WaitedMs: p.Waited.Milliseconds()}, nil
+}
+
+// Renew says that a permit's work goes on.
+func (s *decisions) Renew(_ context.Context, req *pb.RenewRequest) (*pb.RenewReply, error) {
+	left, err := door.Renew(s.agent, req.GetTenant(), req.GetId())
+	if err != nil {
+		return nil, errorStatus(quota.Key{Tenant: req.GetTenant()}, err)
+	}
+	return &pb.RenewReply{Id: req.GetId(), ExpiresMs: left.Milliseconds()}, nil
+}
+
+// Release says that it has ended.
+func (s *decisions) Release(_ context.Context, req *pb.ReleaseRequest) (*pb.ReleaseReply, error) {
+	if err := door.Release(s.agent, req.GetTenant(), req.GetId()); err != nil {
+		return nil, errorStatus(quota.Key{Tenant: req.GetTenant()}, err)
+	}
+	return &pb.ReleaseReply{Id: req.GetId()}, nil
+}

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/door"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -127,7 +128,7 @@ func whole(name string, n **int64, least, most int64) field {
 	return field{name, "whole number", func(name string, value json.RawMessage) error {
 		parsed, ok := readWhole(string(value))
 		if !ok || parsed < least || parsed > most {
-			return &quota.FieldError{Field: name, Allowed: "a whole number from " + strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(most, 10)}
+			return &quota.FieldError{Field: name, Allowed: door.Whole(least, most)}
 		}
 		*n = &parsed
 		return nil

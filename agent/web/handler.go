@@ -15,7 +15,7 @@ import (
 const (
 	ReadHeaderTimeout = 5 * time.Second
 	ReadTimeout       = 10 * time.Second
-	WriteTimeout      = 30 * time.Second // a take is over in two; metrics of many dimensions are not
+	WriteTimeout      = 30 * time.Second // a take is over in two; metrics of many dimensions are not; who waits for slots has its own
 	IdleTimeout       = 3 * time.Minute
 	MaxHeaderBytes    = 32 << 10
 )
@@ -58,6 +58,7 @@ func New(a Agent, cfg Config) (http.Handler, error) {
 	mux := http.NewServeMux()
 	for path, answer := range map[string]http.HandlerFunc{
 		"/v1/take": h.take, "/v1/reserve": h.reserve, "/v1/settle": h.settle,
+		"/v1/acquire": h.acquire, "/v1/renew": h.renew, "/v1/release": h.release,
 	} {
 		mux.Handle(path, only(foreign.Handler(answer), http.MethodPost))
 	}
@@ -68,7 +69,7 @@ func New(a Agent, cfg Config) (http.Handler, error) {
 		mux.Handle("/metrics", only(cfg.Metrics, http.MethodGet, http.MethodHead))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusNotFound, "", "paths are /v1/take, /v1/reserve, /v1/settle, /v1/check, /healthz, /readyz and /metrics")
+		refuse(w, http.StatusNotFound, "", "paths are /v1/take, /v1/reserve, /v1/settle, /v1/acquire, /v1/renew, /v1/release, /v1/check, /healthz, /readyz and /metrics")
 	})
 	return mux, nil
 }
