@@ -91,7 +91,7 @@ func (r *Request) Validate() error {
 
 func validateTakes(takes []core.DimensionCost) error {
 	if len(takes) > agent.MaxTakes {
-		return &quota.FieldError{Field: "takes", Allowed: "1 to " + strconv.Itoa(agent.MaxTakes)}
+		return &quota.FieldError{Field: "takes", Allowed: "a list of 1 to " + strconv.Itoa(agent.MaxTakes) + " {dimension, cost}"}
 	}
 	for i, t := range takes {
 		var field *quota.FieldError
