@@ -133,6 +133,7 @@ func (c *Core) endPermit(now Instant, p *permit) {
 	p.holds = nil
 	putDown(holds)
 	for _, h := range holds {
+		h.key.denial.Store(nil) // it was decided while these slots were in use
 		c.tend(now, h.key)
 	}
 }
