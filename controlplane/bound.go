@@ -85,7 +85,7 @@ func ComputeBound(t BoundTerms) *pb.Bound {
 	if t.RoundTrip <= 0 {
 		t.RoundTrip = DefaultRoundTrip
 	}
-	l := keyCap(ledger.Terms{Class: t.Class, Limit: t.Limit, Budget: t.Budget}, t.Agents, t.LeaseMax)
+	l := keyCap(ledger.Terms{Class: t.Class, Limit: t.Limit}, LeaseCap(t.Budget, t.Agents), t.LeaseMax)
 	b := &pb.Bound{
 		Dimension: t.Dimension, Tenant: t.Tenant, Class: t.Class.String(),
 		Limit: limitNumber(t.Limit), Budget: limitNumber(t.Budget),

@@ -24,12 +24,12 @@ type attempt struct {
 	now     time.Time
 	answers []answer
 	counts  counts
-	states  map[quota.Key]*pb.KeyState
+	states  map[stateOf]*pb.KeyState
 }
 
 func decide(p *plan, b *ledger.Book, requests []*request) (*attempt, error) {
 	a := &attempt{plan: p, book: b, now: b.Now(), answers: make([]answer, len(requests)),
-		counts: newCounts(), states: map[quota.Key]*pb.KeyState{}}
+		counts: newCounts(), states: map[stateOf]*pb.KeyState{}}
 	if b.PolicyVersion() != p.snapshot.Version {
 		return nil, &again{stale: true}
 	}
@@ -223,7 +223,7 @@ func (a *attempt) tellKeys(r *request, to answer) {
 		if n.fault != nil {
 			s = &pb.KeyState{Key: keyMessage(n.key), Fault: n.fault}
 		} else {
-			s = a.state(n.key)
+			s = a.state(n.key, r.hello)
 		}
 		if to.sync != nil {
 			to.sync.Keys = append(to.sync.Keys, s)
@@ -234,13 +234,24 @@ func (a *attempt) tellKeys(r *request, to answer) {
 	}
 }
 
-func (a *attempt) state(key quota.Key) *pb.KeyState {
-	if known, ok := a.states[key]; ok {
+// stateOf is whose view of a key a state is: agents of different regions may hold differently
+// much, all others are told the same.
+type stateOf struct {
+	key    quota.Key
+	region string
+}
+
+func (a *attempt) state(key quota.Key, to ledger.Hello) *pb.KeyState {
+	at := a.place(key)
+	view := stateOf{key: key}
+	if len(at.lease.Regions) > 0 {
+		view.region = to.Region
+	}
+	if known, ok := a.states[view]; ok {
 		return known
 	}
 	s := &pb.KeyState{Key: keyMessage(key)}
-	a.states[key] = s
-	at := a.place(key)
+	a.states[view] = s
 	if at.fault != nil {
 		s.Fault = at.fault
 		return s
@@ -253,9 +264,19 @@ func (a *attempt) state(key quota.Key) *pb.KeyState {
 	s.Generation = account.Generation
 	s.Limit = limitNumber(account.InForce())
 	s.Headroom = int64(max(0, account.Headroom()))
-	s.LeaseCap = int64(keyCap(at.terms, a.book.Agents(key, at.terms), at.lease.Max))
+	s.LeaseCap = int64(keyCap(at.terms, a.leaseCap(at, to), at.lease.Max))
 	s.PolicyVersion = at.terms.PolicyVersion
 	reason, wait := a.book.Peek(at.account, 1)
 	s.Reason, s.RetryInUs = string(reason), upToMicros(wait)
 	return s
+}
+
+// leaseCap is L for one agent.
+func (a *attempt) leaseCap(at *place, to ledger.Hello) quota.Limit {
+	key := at.account.Key
+	var others []ledger.Demand
+	if len(at.lease.Regions) > 0 {
+		others = a.book.Others(key, to.Incarnation, at.terms)
+	}
+	return leaseCap(at.terms.Budget, at.lease.Regions, to.Region, a.book.Agents(key, at.terms), others)
 }

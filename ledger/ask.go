@@ -174,7 +174,7 @@ func (b *Book) size(a *Account, ask Ask, terms Terms, size Sizer) Units {
 	amount := size(Room{
 		Want: ask.Want, Need: ask.Need, Headroom: most, Exposure: max(0, a.Exposure()),
 		Holds: b.holds(a.ID, ask.Agent), Agents: b.Agents(ask.Account.Key, terms), Budget: a.Budget,
-		Region: ask.Region, Others: b.others(ask.Account.Key, ask.Agent, terms),
+		Region: ask.Region, Others: b.Others(ask.Account.Key, ask.Agent, terms),
 	})
 	return min(amount, most, ask.Want)
 }

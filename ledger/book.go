@@ -257,6 +257,7 @@ func (b *Book) touched(a *Account, before Account) {
 			b.record(Event{Kind: EventGrew, Account: a.ID, Generation: a.Generation})
 		}
 	}
+	b.freed(a, before)
 	a.forgetEnded()
 	if o := a.RealisedOvershoot(); o > a.Overshoot {
 		a.Overshoot = o

@@ -72,8 +72,8 @@ func (b *Book) Agents(key quota.Key, t Terms) int {
 	return max(n, 1)
 }
 
-// others is what the other agents that count want of a key, in any order.
-func (b *Book) others(key quota.Key, agent ID, t Terms) []Demand {
+// Others is what the agents that count want of a key, in any order, but for one of them.
+func (b *Book) Others(key quota.Key, agent ID, t Terms) []Demand {
 	since := b.countedSince(t)
 	var list []Demand
 	for _, p := range b.interested[key] {

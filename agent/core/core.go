@@ -41,6 +41,7 @@ type Core struct {
 	operations  atomic.Pointer[map[string]*Operation] // of the catalogue in force
 	dims        map[string]*Dimension
 	version     int64  // of dims
+	told        int64  // version that the control plane sent; not one from before the start
 	keys        []*Key // in the table, in an order that the events alone decide
 	wakes       wakeHeap
 	dirty       []*Key // the next Sync has something urgent to say of them, first come first

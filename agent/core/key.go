@@ -44,9 +44,10 @@ type Key struct {
 
 	heard     heard
 	lead      lead
-	vain      int  // asks in a row that found all units in others' hands
-	deferred  bool // in line for whatever Sync goes out next
-	refresh   bool // the next Sync names the key, to learn its state
+	vain      int     // asks in a row that found all units in others' hands
+	deferred  bool    // in line for whatever Sync goes out next
+	learned   Instant // when the ledger last told of its state
+	refresh   bool    // the next Sync names the key, to learn its state
 	lane      lane
 	typical   float64 // cost, as the core sees it; 0: none yet
 	nextAsk   Instant // not before, after a lease that came too late
@@ -276,7 +277,8 @@ func (k *Key) total() int64 {
 // hasNews reports that the ledger does not know how things stand with what is held.
 func (k *Key) hasNews() bool {
 	unsaid := func(l *Lease) bool { return l.now() != l.reported }
-	if slices.ContainsFunc(k.held(), unsaid) || slices.ContainsFunc(k.allowances(), unsaid) {
+	late := func(l *Lease) bool { return l.left() > 0 && unsaid(l) } // what a spent one has to say can wait
+	if slices.ContainsFunc(k.held(), late) || slices.ContainsFunc(k.allowances(), unsaid) {
 		return true
 	}
 	return k.slots != nil && slices.ContainsFunc(k.slots.leases, func(l *slotLease) bool { return l.use() != l.known })
@@ -303,6 +305,7 @@ type view struct {
 	leaseCap      int64
 	generation    int64
 	policyVersion int64
+	reason        quota.Reason // why a cost of 1 would be denied; empty: it would not
 	window        *pb.Window
 	windowEnd     Instant       // by the estimate of ledger time; 0: endless
 	length        time.Duration // of the window

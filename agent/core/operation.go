@@ -69,7 +69,7 @@ func (c *Core) verdict(now Instant, k *Key, cost int64, lane bool, out outage) O
 			lost = now - max(c.contact, c.lostAt-dim.beat())
 		}
 		open := out.open && dim.Class != quota.Exact && lost >= out.after && lost < out.after+out.span
-		if open && cost > 0 && !c.stopping && c.contacted {
+		if open && cost > 0 && !c.stopping {
 			t.Allowed, t.Reason = true, quota.OpenMode
 			return Outcome{Taken: t}
 		}

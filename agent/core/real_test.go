@@ -25,8 +25,9 @@ type real struct {
 	cp    *controlplane.ControlPlane
 
 	agents []*realAgent
-	down   bool // the control plane cannot be reached
-	deaf   bool // notices are lost
+	down   bool        // the control plane cannot be reached
+	deaf   bool        // notices are lost
+	lose   func() bool // of a message, there or back; nil: none
 }
 
 type realAgent struct {
@@ -161,10 +162,12 @@ func (a *realAgent) step() {
 	if a.syncAt == 0 {
 		if req := a.BuildSync(a.clock()); req != nil {
 			a.syncAt = a.real.now + a.real.rtt
-			if !a.down {
+			if !a.down && !a.lost() {
 				reply, err := a.cp.Desk().Sync(a.t.Context(), req)
 				a.must(err)
-				a.sync = reply
+				if a.sync = reply; a.lost() {
+					a.sync = nil
+				}
 				for _, f := range reply.GetResults() {
 					if f.GetFault() != nil {
 						a.t.Errorf("%s: a report was refused: %v", a.name, f.GetFault())
@@ -176,14 +179,18 @@ func (a *realAgent) step() {
 	if a.spendAt == 0 {
 		if req := a.BuildSpend(a.clock(), time.Second); req != nil {
 			a.spendAt, a.spendOn = a.real.now+a.real.rtt, a.clock()
-			if !a.down {
+			if !a.down && !a.lost() {
 				reply, err := a.cp.Desk().Spend(a.t.Context(), req)
 				a.must(err)
-				a.spend = reply
+				if a.spend = reply; a.lost() {
+					a.spend = nil
+				}
 			}
 		}
 	}
 }
+
+func (r *real) lost() bool { return r.lose != nil && r.lose() }
 
 // take is a caller of one unit or more, who waits for the answer.
 func (a *realAgent) take(dimension string, cost int64) Outcome {

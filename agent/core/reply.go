@@ -150,7 +150,7 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 	}
 	v := &view{
 		limit: st.GetLimit(), headroom: st.GetHeadroom(), leaseCap: st.GetLeaseCap(), generation: st.GetGeneration(),
-		policyVersion: st.GetPolicyVersion(), window: st.GetWindow(),
+		policyVersion: st.GetPolicyVersion(), window: st.GetWindow(), reason: quota.Reason(st.GetReason()),
 	}
 	if end := st.GetWindow().GetEndUs(); end > 0 {
 		v.length = micros(end - st.GetWindow().GetStartUs())
@@ -164,12 +164,13 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 	if old.newerThan(v) {
 		v = old // a newer answer overtook this one
 	} else {
+		k.learned = now
 		k.view.Store(v)
 		if k.slots == nil {
 			c.hearCap(now, k, v.leaseCap)
 		}
-		c.grew(k, v.window.GetStartUs(), v.generation)
-		c.sure(now, k, v, quota.Reason(st.GetReason()))
+		c.renewed(k, v)
+		c.sure(now, k, v)
 	}
 	for _, w := range k.waiters {
 		if w.Cost == 0 {
@@ -212,16 +213,17 @@ func (c *Core) Notice(now Instant, n *pb.Notice) {
 	}
 	// An account of another window grows for reasons that do not concern this one.
 	if w := c.present(now, k, n.GetWindow()); w != nil {
-		if k.heard.window != w.GetStartUs() {
-			k.heard = heard{window: w.GetStartUs()}
-		}
-		k.heard.generation = max(k.heard.generation, n.GetGeneration())
-		c.grew(k, w.GetStartUs(), n.GetGeneration())
-		if n.GetDrained() {
+		switch {
+		case n.GetDrained():
 			c.drain(now, k, w, n.GetGeneration())
-		}
-		if n.GetWanted() {
+		case n.GetWanted():
 			c.share(now, k)
+		default:
+			if k.heard.window != w.GetStartUs() {
+				k.heard = heard{window: w.GetStartUs()}
+			}
+			k.heard.generation = max(k.heard.generation, n.GetGeneration())
+			c.grew(k, w.GetStartUs(), n.GetGeneration())
 		}
 	}
 	c.tend(now, k)
@@ -262,6 +264,14 @@ func (c *Core) share(now Instant, k *Key) {
 	c.speak(now, k)
 }
 
+// Restore begins with the terms of an earlier start, until the control plane tells those of now.
+// It reports whether they could be read.
+func (c *Core) Restore(now Instant, wire *pb.Catalogue) bool {
+	c.adopt(now, wire)
+	c.told = 0
+	return c.dims != nil
+}
+
 // adopt makes a newer catalogue current. Keys of dimensions that are gone give up what they
 // hold.
 func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
@@ -270,7 +280,7 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 		c.faults["catalogue"]++
 		return
 	}
-	c.dims, c.version = dims, wire.GetPolicyVersion()
+	c.dims, c.version, c.told = dims, wire.GetPolicyVersion(), wire.GetPolicyVersion()
 	ops := readOperations(wire)
 	c.operations.Store(&ops)
 	for _, k := range slices.Clone(c.keys) {

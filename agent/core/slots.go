@@ -135,16 +135,29 @@ func putDown(holds []hold) {
 		h.lease.inUse -= h.slots
 		if h.lease.retired && h.lease.amount > 0 {
 			h.lease.back = h.lease.amount - h.lease.inUse
+			h.key.forgetNoSlots()
 		}
 	}
 }
 
-// giveBack returns up to n idle slots, of the newest leases first.
-func (s *slotSet) giveBack(n int64) {
-	for _, l := range slices.Backward(s.leases) {
+// giveSlotsBack returns up to n idle slots, of the newest leases first. Whoever was denied for
+// want of slots may ask again: with these there are more.
+func (k *Key) giveSlotsBack(n int64) {
+	if n < 1 {
+		return
+	}
+	for _, l := range slices.Backward(k.slots.leases) {
 		some := min(n, l.idle())
 		l.back += some
 		n -= some
+	}
+	k.forgetNoSlots()
+}
+
+func (k *Key) forgetNoSlots() {
+	if d := k.denial.Load(); d != nil && !d.hopeless() {
+		k.denial.Store(nil)
+		k.vain = 0
 	}
 }
 
@@ -172,8 +185,11 @@ func (c *Core) tendSlots(now Instant, k *Key) {
 	} else {
 		c.askSlots(now, k)
 	}
-	if c.slotsUrgent(now, k) {
+	switch {
+	case c.slotsUrgent(now, k):
 		c.mark(k)
+	case slices.ContainsFunc(s.leases, func(l *slotLease) bool { return l.inUse < l.known.inUse }):
+		c.postpone(k, now+min(k.dim.Load().TTL/16, slotNews))
 	}
 	if c.forgettable(now, k) {
 		c.forget(k)
@@ -190,12 +206,12 @@ func (c *Core) restSlots(now Instant, k *Key) {
 	idle := s.idle(now)
 	s.spare = min(s.spare, idle)
 	if k.inLine() == nil && (k.dim.Load().Class == quota.Exact || now < k.modest || k.slotsScarce(now)) {
-		s.giveBack(idle)
+		k.giveSlotsBack(idle)
 		return
 	}
 	if now-s.since >= ttl {
 		if k.inLine() == nil {
-			s.giveBack(s.spare)
+			k.giveSlotsBack(s.spare)
 		}
 		s.since, s.spare = now, s.idle(now)
 	}
@@ -315,6 +331,9 @@ func (c *Core) scheduleSlots(now Instant, k *Key) {
 func (c *Core) drawRenewal(ttl time.Duration) time.Duration {
 	return ttl/3 + time.Duration(c.rng.Int64N(int64(ttl/6)+1))
 }
+
+// slotNews is how soon the ledger hears that slots fell idle: someone may wait for them.
+const slotNews = 250 * time.Millisecond
 
 // revoke retires a lease that the ledger recalled.
 func (s *slotSet) revoke(id ID) {

@@ -81,9 +81,9 @@ func (c *Core) slotsHeard(r sentReport, result *pb.ReportResult) {
 	}
 }
 
-// renewed takes in the ledger's answer to a renewal. What is in use it always keeps; if it
+// slotsRenewed takes in the ledger's answer to a renewal. What is in use it always keeps; if it
 // leaves no more than that, nothing new starts on the lease.
-func (c *Core) renewed(x sentSlots, d *pb.Decision) {
+func (c *Core) slotsRenewed(x sentSlots, d *pb.Decision) {
 	l := x.lease
 	if f := d.GetFault(); f != nil {
 		c.faults[f.GetCode()]++
