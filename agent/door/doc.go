@@ -4,8 +4,12 @@
 //
 // Promises, and the tests that guard them:
 //
-//   - Both doors give the same answer to the same question, whatever it is.
-//     (TestDoorsAgree)
-//   - What makes no sense names its field, and the agent is not asked.
-//     (TestBadRequestsNameTheField)
+//   - Both doors give the same answer to the same question: allowed, denied, repeated, or a
+//     request that makes no sense, whose field is named and which reaches no key. (TestDoorsAgree)
+//   - In an outage every question that needs the ledger is answered with an outage; work that
+//     runs is renewed and ends all the same. (TestO4EveryQuestionInAnOutage)
+//   - A quota that is spent denies only what draws on it; of several keys one that denies is
+//     named, and the others are as they were. (TestR2_14ASpentQuotaDeniesOnlyWhatDrawsOnIt,
+//     TestR1_10AChainNamesTheLinkThatDenied, TestF5ADeniedUserChargesTheOrganisationNothing,
+//     TestD4TwoRulesOneRequest, TestR1_9OneRequestCostsEachDimensionItsOwn)
 package door
