@@ -32,9 +32,8 @@ type Book struct {
 
 	accounts     map[AccountID]*Account
 	grants       map[ID]*Grant
-	ofAccount    map[AccountID][]*Grant // the same grants, by account, in the order loaded or made
-	participants map[participantID]*Participant
-	interested   map[quota.Key][]*Participant // the same, by key
+	ofAccount    map[AccountID][]*Grant      // the same grants, by account, in the order loaded or made
+	interested   map[quota.Key][]Participant // in each key
 	incarnations map[ID]*Incarnation
 	expired      map[AccountID]bool // due leases of the account were closed in this book
 
@@ -59,8 +58,7 @@ func NewBook(l Loaded) *Book {
 		accounts:          make(map[AccountID]*Account, len(l.Accounts)),
 		grants:            make(map[ID]*Grant, len(l.Grants)),
 		ofAccount:         make(map[AccountID][]*Grant, len(l.Accounts)),
-		participants:      make(map[participantID]*Participant, len(l.Participants)),
-		interested:        map[quota.Key][]*Participant{},
+		interested:        gather(l.Participants),
 		incarnations:      make(map[ID]*Incarnation, len(l.Incarnations)),
 		expired:           map[AccountID]bool{},
 		dirtyAccounts:     map[AccountID]bool{},
@@ -79,9 +77,6 @@ func NewBook(l Loaded) *Book {
 	}
 	for i := range l.Grants {
 		b.keep(&l.Grants[i])
-	}
-	for i := range l.Participants {
-		b.join(&l.Participants[i])
 	}
 	for i := range l.Incarnations {
 		b.incarnations[l.Incarnations[i].ID] = &l.Incarnations[i]
@@ -314,7 +309,7 @@ func (b *Book) Changes() Changes {
 	slices.SortFunc(c.Folded, CompareIDs)
 	c.FoldedTally = b.foldedTallies
 	for id := range b.dirtyParticipants {
-		c.Participants = append(c.Participants, *b.participants[id])
+		c.Participants = append(c.Participants, *b.participant(id))
 	}
 	slices.SortFunc(c.Participants, func(x, y Participant) int {
 		return cmp.Or(compareKeys(x.Key, y.Key), CompareIDs(x.Agent, y.Agent))

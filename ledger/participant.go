@@ -27,19 +27,45 @@ type Demand struct {
 	Units  Units
 }
 
-func (b *Book) join(p *Participant) {
-	b.participants[participantID{p.Key, p.Agent}] = p
-	b.interested[p.Key] = append(b.interested[p.Key], p)
+// gather groups participants by key. They come in runs of one key, which are kept as they are:
+// a key may have a thousand.
+func gather(all []Participant) map[quota.Key][]Participant {
+	of := map[quota.Key][]Participant{}
+	for first := 0; first < len(all); {
+		key, last := all[first].Key, first+1
+		for last < len(all) && all[last].Key == key {
+			last++
+		}
+		if of[key] == nil {
+			of[key] = all[first:last:last]
+		} else {
+			of[key] = append(of[key], all[first:last]...)
+		}
+		first = last
+	}
+	return of
+}
+
+// participant finds an agent's interest in a key; nil if there is none yet.
+func (b *Book) participant(id participantID) *Participant {
+	of := b.interested[id.key]
+	for i := range of {
+		if of[i].Agent == id.agent {
+			return &of[i]
+		}
+	}
+	return nil
 }
 
 // See notes an agent's interest in a key, where it is, and what it wants; 0 leaves what was
 // known of that.
 func (b *Book) See(key quota.Key, agent ID, region string, demand Units) {
 	id := participantID{key, agent}
-	p, ok := b.participants[id]
-	if !ok {
-		p = &Participant{Key: key, Agent: agent}
-		b.join(p)
+	p := b.participant(id)
+	if p == nil {
+		of := append(b.interested[key], Participant{Key: key, Agent: agent})
+		b.interested[key] = of
+		p = &of[len(of)-1]
 	}
 	was := *p
 	if b.loaded.Now.After(p.LastSeen) {

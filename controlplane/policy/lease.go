@@ -64,6 +64,9 @@ func (d *draft) lease() {
 func (d *draft) ttl(o object) bool {
 	in := d.ttlSpan()
 	d.Lease.TTL = min(defaultTTL, in.most)
+	if shortest := d.Period.Shortest(); shortest > 0 {
+		d.Lease.TTL = min(d.Lease.TTL, shortest)
+	}
 	f, given := o.get("ttl")
 	if !given {
 		return d.periodOK
@@ -73,13 +76,14 @@ func (d *draft) ttl(o object) bool {
 	return ok
 }
 
-// ttlSpan is how long a lease may live: never longer than its window. A period that was
-// refused bounds nothing, so only the general range is checked then.
+// ttlSpan is how long a lease may live. None outlives its window, and one for the next window is
+// asked for a whole window ahead at most, so that twice the window is the most that has a
+// meaning. A period that was refused bounds nothing: then only the general range is checked.
 func (d *draft) ttlSpan() span {
 	most, why := maxTTL, "more than 1ms"
-	if shortest := d.Period.Shortest(); shortest > 0 && shortest < most {
-		most = shortest
-		why = fmt.Sprintf("more than 1ms, and a %s can be as short as %s", d.Period.Every(), short(most))
+	if shortest := d.Period.Shortest(); shortest > 0 && 2*shortest < most {
+		most = 2 * shortest
+		why = fmt.Sprintf("more than 1ms, and at most twice a %s, which can be as short as %s", d.Period.Every(), short(most/2))
 	}
 	in := spanOf(minTTL, most, why)
 	in.allowed = fmt.Sprintf("a duration such as 30s, up to %s (%s)", short(most), why)

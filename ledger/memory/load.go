@@ -106,12 +106,43 @@ func (s *Store) loadGrants(a *account, scope ledger.Scope, l ledger.Loaded, take
 // seenWithin is how far back participants are loaded, if no lease of the key lives longer.
 const seenWithin = time.Hour
 
+// interest is the participants of one key, in the order in which they came: a transaction copies
+// them all.
+type interest struct {
+	list []ledger.Participant
+	at   map[ledger.ID]int // where in the list
+}
+
+func (c *interest) put(p ledger.Participant) {
+	if i, ok := c.at[p.Agent]; ok {
+		c.list[i] = p
+		return
+	}
+	c.at[p.Agent] = len(c.list)
+	c.list = append(c.list, p)
+}
+
+// prune removes those not seen since before, and says how many there were.
+func (c *interest) prune(before time.Time) int {
+	was := len(c.list)
+	c.list = slices.DeleteFunc(c.list, func(p ledger.Participant) bool { return p.LastSeen.Before(before) })
+	clear(c.at)
+	for i, p := range c.list {
+		c.at[p.Agent] = i
+	}
+	return was - len(c.list)
+}
+
 // participantsOf lists a key's participants that count now or soon. Older ones wait for Prune.
 func (s *Store) participantsOf(key quota.Key, since time.Time) []ledger.Participant {
-	var list []ledger.Participant
-	for _, p := range s.participants[key] {
-		if p.LastSeen.After(since) {
-			list = append(list, p)
+	of, ok := s.participants[key]
+	if !ok {
+		return nil
+	}
+	list := make([]ledger.Participant, 0, len(of.list))
+	for i := range of.list {
+		if of.list[i].LastSeen.After(since) {
+			list = append(list, of.list[i])
 		}
 	}
 	return list

@@ -79,7 +79,7 @@ func (o *Oracle) newGrant(m Moment, g ledger.Grant) {
 			r.grace = terms.Grace
 		}
 	}
-	if o.dead[g.Agent] {
+	if o.dead[g.Agent] || o.refused[g.ID] {
 		o.account(g.Account).lossy = true
 	}
 	o.doubled(g)

@@ -75,7 +75,8 @@ type Oracle struct {
 	grants   map[ledger.ID]*grant
 	holders  map[holding]*held
 	dead     map[ledger.ID]bool // incarnations that were lost or copied
-	shared   map[ledger.ID]bool // spends in flight when their agent was copied
+	shared   map[ledger.ID]bool // asks and spends in flight when their agent was copied
+	refused  map[ledger.ID]bool // asks and spends that policy did not admit
 	fault    *Fault
 }
 
@@ -83,7 +84,7 @@ type Oracle struct {
 func New(drift int64) *Oracle {
 	return &Oracle{
 		drift: drift, accounts: map[ledger.AccountID]*account{}, grants: map[ledger.ID]*grant{},
-		holders: map[holding]*held{}, dead: map[ledger.ID]bool{}, shared: map[ledger.ID]bool{},
+		holders: map[holding]*held{}, dead: map[ledger.ID]bool{}, shared: map[ledger.ID]bool{}, refused: map[ledger.ID]bool{},
 	}
 }
 

@@ -352,6 +352,14 @@ func TestRestIsComplete(t *testing.T) {
 		l.Rest(l.now())
 		return l
 	}
+	l = begin(quota.Hard)
+	l.Refused(lease) // nobody waits for what comes of it
+	g := l.grant(lease, 5)
+	l.at = 3 * time.Second
+	g.State = ledger.Closed
+	l.write(g)
+	l.Rest(l.now())
+	l.wants(t, "")
 	rest(true).wants(t, "")
 	rest(false).wants(t, Settled)
 }

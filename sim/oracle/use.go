@@ -64,6 +64,7 @@ func (o *Oracle) Used(m Moment, h Holder, id ledger.ID, units int64) {
 		o.Break(m.At, Sealed, "lease %s was spent after its final report", short(id))
 	}
 	switch {
+	case o.shared[id]: // each of the two counts from its own first send; all of it is a copy's use
 	case m.At > r.ends:
 		o.Break(m.At, Stops, "lease %s was spent at %s, by true time it ended at %s", short(id), m.At, r.ends)
 	case offset(m) == r.offset && !m.Ledger.Before(g.ClosesAt):
@@ -117,6 +118,9 @@ func (o *Oracle) Shared(id ledger.ID) {
 	}
 }
 
+// IsShared reports an ask or a spend of which Shared told.
+func (o *Oracle) IsShared(id ledger.ID) bool { return o.shared[id] }
+
 // doubled is a lease that came of a shared ask: a copy can spend all of it once more.
 func (o *Oracle) doubled(g ledger.Grant) {
 	if g.Kind == ledger.KindLease && o.shared[g.ID] {
@@ -152,6 +156,10 @@ func (o *Oracle) Lost(incarnation ledger.ID) {
 		a.lossy = a.lossy || a.without[incarnation]
 	}
 }
+
+// Refused tells of an ask or a spend that policy did not admit: there is no account to record
+// that in, so a repeat that arrives when policy admits it again is decided, and nobody waits for it.
+func (o *Oracle) Refused(id ledger.ID) { o.refused[id] = true }
 
 // Forgotten tells that what an agent knows of an account is lost although it lives on.
 func (o *Oracle) Forgotten(id ledger.AccountID) { o.account(id).lossy = true }

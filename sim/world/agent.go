@@ -42,6 +42,9 @@ func (p *place) when(at core.Instant) time.Duration {
 	return d - d/1_000_000*time.Duration(p.drift) + time.Microsecond
 }
 
+// drowsy is how long after a resume a goroutine runs again: which is first, nobody knows.
+func (p *place) drowsy() time.Duration { return time.Duration(p.rng.IntN(40_000)) * time.Microsecond }
+
 // node is one agent process: a real core, and the loops of its shell.
 type node struct {
 	world  *World
@@ -69,7 +72,10 @@ type node struct {
 	listener *controlplane.Listener
 	waiting  []*caller
 	asked    map[quota.Key]*pb.Ask // in flight
-	approved map[core.ID]int64     // spends of the reply that is being taken in
+	// displaced are keys of which the ledger refused a window: what was used in it is charged to
+	// the window of its receipt.
+	displaced map[quota.Key]bool
+	approved  map[core.ID]int64 // spends of the reply that is being taken in
 }
 
 // start begins a process.
@@ -92,10 +98,15 @@ func (w *World) newNode(p *place, name string, random *stream) *node {
 	w.holders++
 	return &node{
 		world: w, place: p, name: name, holder: w.holders, random: random, pumpAt: -1,
-		asked: map[quota.Key]*pb.Ask{},
+		asked: map[quota.Key]*pb.Ask{}, displaced: map[quota.Key]bool{},
 		core: core.New(core.Config{Name: name, Region: "eu", Random: random,
 			Wall: epoch.Add(w.now + p.wall), Start: p.clock()}),
 	}
+}
+
+// is reports that the process still goes by the incarnation of a message.
+func (n *node) is(h *pb.Hello) bool {
+	return string(h.GetIncarnation()) == string(n.core.Incarnation().Bytes())
 }
 
 func (n *node) clock() core.Instant { return n.place.clock() }
@@ -108,7 +119,7 @@ func (n *node) deliver(d time.Duration, do func()) {
 		switch {
 		case n.dead:
 		case !n.awake():
-			n.deliver(n.wakes-n.world.now, do)
+			n.deliver(n.wakes-n.world.now+n.place.drowsy(), do)
 		default:
 			do()
 			n.pump()
@@ -123,7 +134,7 @@ func (n *node) pump() {
 		return
 	}
 	if !n.awake() {
-		n.pumpLater(n.wakes)
+		n.pumpLater(n.wakes + n.place.drowsy())
 		return
 	}
 	now := n.clock()
@@ -209,6 +220,9 @@ func (n *node) sent(req *pb.SyncRequest) {
 	}
 	m := w.moment()
 	for _, r := range req.GetReports() {
+		if r.GetUnleased() && n.displaced[keyOf(r.GetKey())] {
+			w.oracle.Forgotten(accountOf(r))
+		}
 		w.oracle.Sent(m, n.holder, oracle.Report{
 			ID: uuid.FromBytesOrNil(r.GetGrantId()), Taken: r.GetTaken(), Refunded: r.GetRefunded(),
 			Returned: r.GetReturned(), Final: r.GetFinal(), Unleased: r.GetUnleased(),
@@ -266,7 +280,7 @@ func (n *node) spend(req *pb.SpendRequest) {
 		if err != nil {
 			return nil, err
 		}
-		n.world.decided(reply.GetDecisions())
+		n.world.decided(reply.GetDecisions(), !n.is(req.GetHello()))
 		for i, d := range reply.GetDecisions() {
 			if void := req.GetItems()[i].GetNotAfterUs(); d.GetAmount() > 0 && d.GetIssuedAtUs() > void {
 				n.world.broken(oracle.Fresh, "spend %s of %s was granted %d us after its time", shortBytes(d.GetGrantId()), n.name, d.GetIssuedAtUs()-void)
