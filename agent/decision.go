@@ -37,6 +37,9 @@ func (e *UnavailableError) Error() string {
 	return fmt.Sprintf("take %s: the control plane cannot be reached and no units are in hand", e.Key)
 }
 
+// UnknownIDError is a *quota.FieldError about an id that this agent never gave, or has forgotten.
+type UnknownIDError = core.UnknownIDError
+
 // ErrStopped is returned by takes after the agent has stopped.
 var ErrStopped = errors.New("the agent has stopped")
 

@@ -27,47 +27,49 @@ type Demand struct {
 	Units  Units
 }
 
-// gather groups participants by key. They come in runs of one key, which are kept as they are:
-// a key may have a thousand.
-func gather(all []Participant) map[quota.Key][]Participant {
-	of := map[quota.Key][]Participant{}
-	for first := 0; first < len(all); {
-		key, last := all[first].Key, first+1
-		for last < len(all) && all[last].Key == key {
-			last++
-		}
-		if of[key] == nil {
-			of[key] = all[first:last:last]
-		} else {
-			of[key] = append(of[key], all[first:last]...)
-		}
-		first = last
+// participant finds an agent's interest in a key, as it is in this book.
+func (b *Book) participant(id participantID) (Participant, bool) {
+	if p, ok := b.seen[id]; ok {
+		return p, true
 	}
-	return of
+	for i := range b.interested[id.key] {
+		if p := &b.interested[id.key][i]; p.Agent == id.agent {
+			return *p, true
+		}
+	}
+	return Participant{}, false
 }
 
-// participant finds an agent's interest in a key; nil if there is none yet.
-func (b *Book) participant(id participantID) *Participant {
-	of := b.interested[id.key]
-	for i := range of {
-		if of[i].Agent == id.agent {
-			return &of[i]
+// each calls do for every agent that counts in N, in any order.
+func (b *Book) each(key quota.Key, t Terms, do func(*Participant)) {
+	since := b.countedSince(t)
+	for i := range b.interested[key] {
+		p := &b.interested[key][i]
+		if len(b.seen) > 0 {
+			if _, newer := b.seen[participantID{key, p.Agent}]; newer {
+				continue
+			}
+		}
+		if p.LastSeen.After(since) {
+			do(p)
 		}
 	}
-	return nil
+	for id, p := range b.seen {
+		if id.key == key && p.LastSeen.After(since) {
+			do(&p)
+		}
+	}
 }
 
 // See notes an agent's interest in a key, where it is, and what it wants; 0 leaves what was
 // known of that.
 func (b *Book) See(key quota.Key, agent ID, region string, demand Units) {
 	id := participantID{key, agent}
-	p := b.participant(id)
-	if p == nil {
-		of := append(b.interested[key], Participant{Key: key, Agent: agent})
-		b.interested[key] = of
-		p = &of[len(of)-1]
+	p, known := b.participant(id)
+	if !known {
+		p = Participant{Key: key, Agent: agent}
 	}
-	was := *p
+	was := p
 	if b.loaded.Now.After(p.LastSeen) {
 		p.LastSeen = b.loaded.Now
 	}
@@ -75,8 +77,8 @@ func (b *Book) See(key quota.Key, agent ID, region string, demand Units) {
 	if demand > 0 {
 		p.Demand = demand
 	}
-	if *p != was {
-		b.dirtyParticipants[id] = true
+	if p != was || !known {
+		b.seen[id] = p
 	}
 }
 
@@ -89,23 +91,18 @@ func (b *Book) countedSince(t Terms) time.Time {
 
 // Agents is N: the agents that leased, asked or spent on the key lately.
 func (b *Book) Agents(key quota.Key, t Terms) int {
-	since, n := b.countedSince(t), 0
-	for _, p := range b.interested[key] {
-		if p.LastSeen.After(since) {
-			n++
-		}
-	}
+	n := 0
+	b.each(key, t, func(*Participant) { n++ })
 	return max(n, 1)
 }
 
 // Others is what the agents that count want of a key, in any order, but for one of them.
 func (b *Book) Others(key quota.Key, agent ID, t Terms) []Demand {
-	since := b.countedSince(t)
 	var list []Demand
-	for _, p := range b.interested[key] {
-		if p.Agent != agent && p.LastSeen.After(since) {
+	b.each(key, t, func(p *Participant) {
+		if p.Agent != agent {
 			list = append(list, Demand{Region: p.Region, Units: p.Demand})
 		}
-	}
+	})
 	return list
 }

@@ -126,11 +126,11 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 			return t
 		}
 	}
-	if d := k.denies(now, max(cost, 1)); d != nil {
+	if d := k.denies(now, max(cost, 1)); d != nil && (k.slots == nil || cost == 0) { // slots are not taken
 		if !k.refused.Load() {
 			k.refused.Store(true)
 		}
-		t := k.answer(now, 0)
+		t := k.answer(now, k.released(now))
 		t.Denied, t.Reason, t.Largest = true, d.reason, d.largest
 		if d.retryAt > now {
 			t.RetryIn = d.retryAt - now
@@ -217,6 +217,17 @@ func (k *Key) left(now Instant) int64 {
 	for _, l := range k.held() {
 		if l.live(now) {
 			sum += l.left()
+		}
+	}
+	return sum
+}
+
+// released is what of it could be taken now.
+func (k *Key) released(now Instant) int64 {
+	var sum int64
+	for _, l := range k.held() {
+		if l.live(now) {
+			sum += max(0, l.left()-l.unreleased(now))
 		}
 	}
 	return sum

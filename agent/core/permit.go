@@ -105,7 +105,7 @@ func (c *Core) RenewPermit(now Instant, tenant, id string) error {
 		return err
 	}
 	if p.index == gone {
-		return &quota.FieldError{Field: "id", Allowed: "that of a permit which was not released and has not lapsed"}
+		return &UnknownIDError{quota.FieldError{Field: "id", Allowed: "that of a permit which was not released and has not lapsed"}}
 	}
 	p.until = now + p.hold
 	heap.Fix(&c.permitHeap, p.index)
@@ -116,7 +116,7 @@ func (c *Core) permit(now Instant, tenant, id string) (*permit, error) {
 	c.forgetPermits(now)
 	p, ok := c.permits[permitID{tenant, id}]
 	if !ok {
-		return nil, &quota.FieldError{Field: "id", Allowed: "that of a permit which this agent gave the tenant"}
+		return nil, &UnknownIDError{quota.FieldError{Field: "id", Allowed: "that of a permit which this agent gave the tenant"}}
 	}
 	return p, nil
 }
@@ -133,6 +133,7 @@ func (c *Core) endPermit(now Instant, p *permit) {
 	p.holds = nil
 	putDown(holds)
 	for _, h := range holds {
+		h.key.denial.Store(nil) // it was decided while these slots were in use
 		c.tend(now, h.key)
 	}
 }
