@@ -48,7 +48,7 @@ func (c *ControlPlane) policyInUse(ctx context.Context) (*policy.Snapshot, error
 func policyError(doing string, err error) error {
 	var faults policy.Faults
 	var field *quota.FieldError
-	for _, said := range []error{policy.ErrNoPolicy, policy.ErrNoVersion, policy.ErrConflict} {
+	for _, said := range []error{policy.ErrNoPolicy, policy.ErrNoVersion, policy.ErrNoOverride, policy.ErrConflict} {
 		if errors.Is(err, said) {
 			return fmt.Errorf("%s: %w", doing, err)
 		}
@@ -74,14 +74,19 @@ func (c *ControlPlane) ApplyPolicy(ctx context.Context, m *pb.ApplyPolicyRequest
 		return nil, policyError("read policy", err)
 	}
 	reply := &pb.ApplyPolicyReply{}
-	for _, w := range doc.Warnings {
-		reply.Warnings = append(reply.Warnings, w.Error())
-	}
 	head, before, err := c.newestPolicy(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, change := range policy.Diff(before, doc) {
+	now := c.desk.Now()
+	after := doc.Keeping(head.Overrides, now)
+	if before != nil {
+		before = before.Keeping(head.Overrides, now) // that one has expired is not this change's doing
+	}
+	for _, w := range after.Warnings {
+		reply.Warnings = append(reply.Warnings, w.Error())
+	}
+	for _, change := range policy.Diff(before, after) {
 		reply.Changes = append(reply.Changes, change.String())
 	}
 	reply.Warnings = append(reply.Warnings, c.governed(head)...)
@@ -114,7 +119,7 @@ func (c *ControlPlane) newestPolicy(ctx context.Context) (policy.Record, *policy
 	if err != nil {
 		return policy.Record{}, nil, policyError("read the newest policy", err)
 	}
-	doc, err := policy.ParseText(head.Text)
+	doc, err := head.Document()
 	if err != nil {
 		return policy.Record{}, nil, fmt.Errorf("read policy version %d: %w", head.Version, err)
 	}
@@ -139,13 +144,16 @@ func (c *ControlPlane) RollbackPolicy(ctx context.Context, m *pb.RollbackPolicyR
 		return nil, err
 	}
 	reply := &pb.ApplyPolicyReply{Warnings: c.governed(head)}
-	reply.Version, reply.Changed, err = policy.Rollback(ctx, c.cfg.Policies, m.GetTo(), m.GetWho(), m.GetWhy())
+	reply.Version, reply.Changed, err = policy.Rollback(ctx, c.cfg.Policies, m.GetTo(), c.desk.Now(), m.GetWho(), m.GetWhy())
 	if err != nil {
 		return nil, policyError("roll back policy", err)
 	}
-	_, after, err := c.newestPolicy(ctx)
+	newest, after, err := c.newestPolicy(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if before != nil && newest.Version != head.Version { // that one has expired is not this change's doing
+		before = before.Keeping(head.Overrides, c.desk.Now())
 	}
 	for _, change := range policy.Diff(before, after) {
 		reply.Changes = append(reply.Changes, change.String())
@@ -169,7 +177,11 @@ func (c *ControlPlane) GetPolicy(ctx context.Context, m *pb.GetPolicyRequest) (*
 	if err != nil {
 		return nil, policyError("read policy", err)
 	}
-	return &pb.GetPolicyReply{Version: versionMessage(r), Text: r.Text}, nil
+	reply := &pb.GetPolicyReply{Version: versionMessage(r), Text: r.Text}
+	for _, o := range r.Overrides {
+		reply.Overrides = append(reply.Overrides, commandMessage(o))
+	}
+	return reply, nil
 }
 
 // ListPolicies lists versions, newest first.
@@ -216,11 +228,11 @@ func (c *ControlPlane) ExplainPolicy(ctx context.Context, m *pb.ExplainPolicyReq
 		return nil, err
 	}
 	dim, _ := s.Dimension(key.Dimension)
-	terms, match, err := s.Resolve(key, dim.Period.WindowAt(now).Start)
+	terms, match, err := s.Resolve(key, dim.Moment(now))
 	if err != nil {
 		return nil, err
 	}
-	return &pb.ExplainPolicyReply{Lines: lines, Limit: limitNumber(terms.Limit), Budget: limitNumber(terms.Budget),
+	return &pb.ExplainPolicyReply{Lines: lines, Limit: limitNumber(terms.Limit), Budget: limitNumber(terms.Budget), Rate: terms.RateText(),
 		Rule: string(match.Rule), PolicyVersion: s.Version}, nil
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // DefaultRoundTrip is the time from an ask to its answer that a bound assumes when it warns
-// of leases too small to last: two regions a continent apart, and a commit.
-const DefaultRoundTrip = 50 * time.Millisecond
+// of leases too small to last.
+const DefaultRoundTrip = policy.RoundTrip
 
 // cheapPeak is a demand, in takes a second, that the exact lane serves without strain.
 const cheapPeak = 50
@@ -48,7 +48,7 @@ func TermsOf(s *policy.Snapshot, dim *policy.Dimension, tenant string, now time.
 		t.Window = 0
 	}
 	if tenant != "" {
-		terms, _, err := s.Resolve(quota.Key{Tenant: tenant, Dimension: dim.Name}, window.Start)
+		terms, _, err := s.Resolve(quota.Key{Tenant: tenant, Dimension: dim.Name}, dim.Moment(now))
 		if err != nil {
 			return BoundTerms{}, err
 		}

@@ -34,6 +34,8 @@
 //   - A raise is heard within a second; a cut recalls what is out, whoever sees it first.
 //     (TestW3RaisedLimitIsHeardWithinASecond, TestW4LoweredLimitRecallsWhatIsOut,
 //     TestW4ASyncThatComesFirstRecallsToo)
+//   - An override by command holds at once, and until it is removed or rolled back.
+//     (TestOverrideHoldsAtOnceAndUntilItIsRemoved, TestBadOverridesChangeNothing)
 //   - Requests that wait share a commit, and one that breaks fails alone.
 //     (TestP4SixtyFourAsksOnOneKeyShareTwoCommits, TestAPoisonedRequestFailsAlone)
 //   - A store that hangs or breaks is an outage, told fast, and never a denial.

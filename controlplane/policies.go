@@ -65,7 +65,7 @@ func (p *policies) load(ctx context.Context) (*policy.Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read policy version %d: %w", newest[0].Version, err)
 	}
-	doc, err := policy.ParseText(record.Text)
+	doc, err := record.Document()
 	if err != nil {
 		return nil, fmt.Errorf("read policy version %d: %w", record.Version, err)
 	}

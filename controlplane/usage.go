@@ -152,12 +152,12 @@ func tenantMessage(s *policy.Snapshot, name string, usage []*pb.Usage) *pb.Tenan
 func limitsOf(s *policy.Snapshot, tenant string, now time.Time) []*pb.LimitInForce {
 	var all []*pb.LimitInForce
 	for _, dim := range s.Dimensions() {
-		terms, match, err := s.Resolve(quota.Key{Tenant: tenant, Dimension: dim.Name}, dim.Period.WindowAt(now).Start)
+		terms, match, err := s.Resolve(quota.Key{Tenant: tenant, Dimension: dim.Name}, dim.Moment(now))
 		if err != nil {
 			return nil
 		}
 		all = append(all, &pb.LimitInForce{Dimension: dim.Name, Class: terms.Class.String(),
-			Limit: limitNumber(terms.Limit), Rule: string(match.Rule)})
+			Limit: limitNumber(terms.Limit), Rate: terms.RateText(), Rule: string(match.Rule)})
 	}
 	return all
 }

@@ -28,8 +28,12 @@ type Terms struct {
 	PolicyVersion int64
 	Kind          quota.Kind
 	Class         quota.Class
-	Limit         quota.Limit   // Q
+	Limit         quota.Limit   // Q without credits; the burst of a rate key
 	Budget        quota.Limit   // B, the overshoot budget
+	Rate          quota.Rate    // rate keys: what comes back
+	MaxHold       time.Duration // concurrency keys: the longest that one run may take
+	Pot           Units         // of outage mode extend, for each account; 0: none
+	FinalAfter    time.Duration // when a statement is final whatever is open; 0: never
 	TTL           time.Duration // of each lease
 	Grace         time.Duration // between expires_at and the close of a lease, above 0
 }
@@ -50,10 +54,13 @@ type Tally struct {
 	Expired  Units // left a lease by expiry (still unconfirmed)
 	Revoked  Units // left a lease that was revoked
 	Returned Units // given back by the agent
+
+	Emergency Units // E: allowance authorised for an outage and not confirmed unspent (section 6)
+	Extended  Units // of it, confirmed as used: in S too
 }
 
-// Settled is S: consumption that reports confirmed, leased and unleased.
-func (t Tally) Settled() Units { return t.Leased + t.Spent + t.Unleased }
+// Settled is S: consumption that reports confirmed, leased, unleased and in an outage.
+func (t Tally) Settled() Units { return t.Leased + t.Spent + t.Unleased + t.Extended }
 
 // plus returns t + sign*u, or quota.ErrOverflow if any counter, or the sum that headroom
 // needs, leaves the int64 range.
@@ -72,10 +79,11 @@ func (t Tally) plus(u Tally, sign Units) (Tally, error) {
 		Outstanding: add(t.Outstanding, u.Outstanding), Held: add(t.Held, u.Held),
 		Uncertain: add(t.Uncertain, u.Uncertain), Expired: add(t.Expired, u.Expired),
 		Revoked: add(t.Revoked, u.Revoked), Returned: add(t.Returned, u.Returned),
+		Emergency: add(t.Emergency, u.Emergency), Extended: add(t.Extended, u.Extended),
 	}
 	sign = 1
-	charged := add(add(r.Leased, r.Spent), r.Unleased)
-	add(add(add(charged, r.Outstanding), r.Held), r.Uncertain)
+	charged := add(add(add(r.Leased, r.Spent), r.Unleased), r.Extended)
+	add(add(add(add(charged, r.Outstanding), r.Held), r.Uncertain), r.Emergency)
 	return r, err
 }
 
@@ -91,6 +99,24 @@ type Account struct {
 	Overshoot  Units       // highest realised overshoot (3.8)
 	Clock      time.Time   // latest reading any decision used: time never goes back (4.1)
 	Waiting    bool        // someone was denied at this generation: growth is worth a notice
+
+	Bucket   Bucket // rate keys: what was granted and has not come back
+	Credit   Units  // what operators added to the limit of this window
+	Released Units  // held units that operators moved to U
+
+	Opening  quota.Limit // the limit at the first decision; later ones are in the limit history
+	OpenedAt time.Time
+	ClosedAt time.Time // when the window's statement was first written; zero: not yet
+	FinalAt  time.Time // when the statement became final; zero: not yet
+	Revision int64     // of the statement
+}
+
+// Bucket is the level of a rate key as the ledger keeps it: Spent units less Part/Per of one
+// have been granted and have not come back, as of At.
+type Bucket struct {
+	Spent Units
+	Part  time.Duration
+	At    time.Time
 }
 
 // charged is S + O + H: what counts against the limit.

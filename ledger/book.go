@@ -29,6 +29,8 @@ type Participant struct {
 	Key      quota.Key
 	Agent    ID
 	LastSeen time.Time
+	Region   string
+	Demand   Units // what it last asked for: unknown demand is 0, and not zero demand
 }
 
 type participantID struct {

@@ -14,6 +14,10 @@ const (
 	KindLease    GrantKind = 1 // units leased to an agent
 	KindSpend    GrantKind = 2 // one item of the exact lane
 	KindUnleased GrantKind = 3 // zero-amount: use without a lease is reported against it (3.13)
+	// KindEmergency is an allowance for an outage (section 6). Its units are in E alone.
+	KindEmergency GrantKind = 4
+	// KindSlots is a lease of slots: renewed, and reported by what is in use (3.16).
+	KindSlots GrantKind = 5
 )
 
 // State says where a grant is in its life. The numbers are stored.
@@ -55,12 +59,19 @@ type Grant struct {
 	ClosesAt      time.Time // ExpiresAt + grace: when the ledger closes it
 	RevokedAt     time.Time // zero unless revoked
 	UpdatedAt     time.Time
+	StartsAt      time.Time     // of a lease for the next window: when that begins; zero: at once
+	EndsAt        time.Time     // slots: when what is unconfirmed no longer counts (3.9)
+	Delay         time.Duration // trickle: nothing may be used before, from receipt
+	Drip          time.Duration // trickle: from then on, the units come evenly over this; 0: at once
 
 	// Cumulative, as reported, merged by maximum (3.11).
 	Taken     Units
 	Refunded  Units
 	Back      Units // returned
 	Uncertain Units // part of a closed lease's remainder that was given back to the pool
+
+	Seq   int64 // slots: of the latest renewal or report
+	InUse Units // slots: in use, as that said
 }
 
 // use is what reports say was used, in all.

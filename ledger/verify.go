@@ -78,13 +78,13 @@ func (a *Audit) compare(grant ID, recorded, wanted Tally) {
 }
 
 // Counters is how many a tally has.
-const Counters = 10
+const Counters = 12
 
 // TallyNames are the counters' names, as columns and in reports, in the order of Values.
 func TallyNames() [Counters]string {
 	return [Counters]string{
 		"granted", "consumed_reported", "spent", "unleased", "outstanding", "held", "uncertain",
-		"expired", "revoked", "returned",
+		"expired", "revoked", "returned", "emergency", "extended",
 	}
 }
 
@@ -92,7 +92,7 @@ func TallyNames() [Counters]string {
 func (t Tally) Values() [Counters]Units {
 	return [Counters]Units{
 		t.Granted, t.Leased, t.Spent, t.Unleased, t.Outstanding, t.Held, t.Uncertain,
-		t.Expired, t.Revoked, t.Returned,
+		t.Expired, t.Revoked, t.Returned, t.Emergency, t.Extended,
 	}
 }
 

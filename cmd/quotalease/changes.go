@@ -42,16 +42,12 @@ func splitFacts(summary string) []string {
 
 // chosen leaves out the facts of a dimension that hold without being written.
 func chosen(facts []string) []string {
-	class, every := "", ""
+	said := map[string]string{}
 	for _, fact := range facts {
-		if word, ok := strings.CutPrefix(fact, "class "); ok {
-			class = word
-		}
-		if word, ok := strings.CutPrefix(fact, "period.every "); ok {
-			every = word
-		}
+		name, value, _ := strings.Cut(fact, " ")
+		said[name] = value
 	}
-	usual := defaultFacts(class, every)
+	usual := defaultFacts(said)
 	var kept []string
 	for _, fact := range facts {
 		if !usual[fact] {
@@ -61,11 +57,26 @@ func chosen(facts []string) []string {
 	return kept
 }
 
+// leastDimensions are what a dimension of each kind must write, besides its class.
+var leastDimensions = map[string]string{
+	"period":      "limit: 0, period: {every: %s}",
+	"rate":        "limit: 0/s",
+	"concurrency": "limit: 0, max_hold: 1s",
+}
+
 // defaultFacts asks the policy's own reader what it fills in. What every dimension must write
 // is no default; what is no dimension has none.
-func defaultFacts(class, every string) map[string]bool {
-	least := fmt.Sprintf("dimensions: [{name: any, kind: period, limit: 0, period: {every: %s}, class: %s}]\n", every, class)
-	doc, err := policy.Parse([]policy.File{{Text: []byte(least)}}, time.Time{})
+func defaultFacts(said map[string]string) map[string]bool {
+	kind, every := said["kind"], said["period.every"]
+	least, ok := leastDimensions[kind]
+	if !ok {
+		return nil
+	}
+	if kind == "period" {
+		least = fmt.Sprintf(least, every)
+	}
+	text := fmt.Sprintf("dimensions: [{name: any, kind: %s, class: %s, %s}]\n", kind, said["class"], least)
+	doc, err := policy.Parse([]policy.File{{Text: []byte(text)}}, time.Time{})
 	if err != nil {
 		return nil
 	}
@@ -75,8 +86,14 @@ func defaultFacts(class, every string) map[string]bool {
 			usual[fact] = true
 		}
 	}
-	for _, written := range []string{"kind period", "limit 0", "period.every " + every, "class " + class} {
+	for _, written := range []string{"limit 0", "limit 0/s", "burst 0", "max_hold 1s"} {
 		delete(usual, written)
+	}
+	for _, name := range []string{"kind", "class"} {
+		delete(usual, name+" "+said[name])
+	}
+	if kind == "period" {
+		delete(usual, "period.every "+every)
 	}
 	return usual
 }

@@ -24,6 +24,9 @@
 //     (TestValidatePrintsEveryFaultWithItsPlace, TestValidateNeedsNoServer,
 //     TestApplyTellsFaultsOfFilesAndFlagsAtOnce)
 //   - Changes are shown without what holds by itself. (TestChangesAreShownWithoutDefaults)
+//   - The overrides that count are listed with their owners and ends, and files do not take
+//     away what was granted by command. (TestOverrideListShowsWhatCounts,
+//     TestDiffKeepsOverridesByCommand)
 //   - Changes carry a name, from the system if from nowhere else. (TestChangesNeedAName)
 //   - What is off in the ledger is printed. (TestLedgerVerifyFindsWhatIsOff)
 //   - What takes longer than two seconds says so. (TestWhatTakesLongIsSeenToGoOn)

@@ -33,17 +33,29 @@ version is kept, can be compared with another and can be brought back.`,
 // author is who changes something, and why.
 type author struct{ who, why string }
 
-func (a *author) flags(cmd *cobra.Command) {
+func (a *author) whoFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.who, "who", "", "who does this, for the records (default the user's login name)")
+}
+
+func (a *author) flags(cmd *cobra.Command) {
+	a.whoFlag(cmd)
 	cmd.Flags().StringVar(&a.why, "why", "", "why, for the records")
 }
 
-func (a *author) settle(sh *shell) error {
+// named settles who it is.
+func (a *author) named(sh *shell) error {
 	if a.who == "" {
 		a.who = cmp.Or(sh.getenv("USER"), sh.getenv("LOGNAME"), sh.login())
 	}
 	if a.who == "" {
 		return misuse("--who: missing, and neither $USER, $LOGNAME nor the system names the user; allowed: a name, it is kept in the records")
+	}
+	return nil
+}
+
+func (a *author) settle(sh *shell) error {
+	if err := a.named(sh); err != nil {
+		return err
 	}
 	if a.why == "" {
 		return misuse("--why: missing; allowed: a reason, it is kept in the records")
@@ -174,6 +186,7 @@ type explainView struct {
 	Dimension       string   `json:"dimension"`
 	Limit           *int64   `json:"limit"`
 	Unlimited       bool     `json:"unlimited"`
+	Rate            *string  `json:"rate"` // null: not a rate; else limit is the burst
 	Budget          *int64   `json:"budget"`
 	BudgetUnlimited bool     `json:"budget_unlimited"`
 	Rule            string   `json:"rule"`
@@ -192,6 +205,7 @@ func explain(ctx context.Context, sh *shell, request *pb.ExplainPolicyRequest) e
 		Lines: each(reply.GetLines(), func(s string) string { return s }),
 	}
 	view.Limit, view.Unlimited = amount(reply.GetLimit())
+	view.Rate = given(reply.GetRate())
 	view.Budget, view.BudgetUnlimited = amount(reply.GetBudget())
 	return sh.show(view, func(w io.Writer) error { return writeLines(w, view.Lines) })
 }

@@ -70,6 +70,7 @@ type validateView struct {
 	Valid      bool        `json:"valid"`
 	Dimensions int         `json:"dimensions"`
 	Tenants    int         `json:"tenants"`
+	Operations int         `json:"operations"`
 	Faults     []faultView `json:"faults"`
 	Warnings   []faultView `json:"warnings"`
 }
@@ -104,7 +105,7 @@ func (sh *shell) validate(files []policy.File) error {
 	}
 	view := validateView{Valid: err == nil, Faults: each(faults, newFaultView), Warnings: []faultView{}}
 	if doc != nil {
-		view.Dimensions, view.Tenants = len(doc.Dimensions), len(doc.Tenants)
+		view.Dimensions, view.Tenants, view.Operations = len(doc.Dimensions), len(doc.Tenants), len(doc.Operations)
 		view.Warnings = each(doc.Warnings, newFaultView)
 	}
 	shown := sh.show(view, func(w io.Writer) error {
@@ -115,7 +116,11 @@ func (sh *shell) validate(files []policy.File) error {
 		for _, warning := range doc.Warnings {
 			sh.note("warning: %s", warning.Error())
 		}
-		_, err := fmt.Fprintf(w, "valid: %s, %s\n", count(view.Dimensions, "dimension"), count(view.Tenants, "tenant"))
+		line := fmt.Sprintf("valid: %s, %s", count(view.Dimensions, "dimension"), count(view.Tenants, "tenant"))
+		if view.Operations > 0 {
+			line += ", " + count(view.Operations, "operation")
+		}
+		_, err := fmt.Fprintln(w, line)
 		return err
 	})
 	if shown != nil || view.Valid {
@@ -130,7 +135,8 @@ func newPolicyDiffCommand(sh *shell) *cobra.Command {
 		Use:   "diff FILE... | --from V [--to V]",
 		Short: "Compare policy files or versions by what they mean",
 		Long: `Diff compares policy files with the current version, or one version with another. It
-compares meaning: comments, order and written-out defaults make no difference. Like
+compares meaning: comments, order and written-out defaults make no difference. Overrides
+made by command are compared too; files keep those that there are. Like
 diff(1) it exits with 0 for no difference, 1 for some, and 2 if it could not compare.`,
 		Example: "  quotalease policy diff policy.yaml\n  quotalease policy diff --from 3 --to 5\n  quotalease policy diff --from 3",
 		Args:    cobra.ArbitraryArgs,
@@ -166,6 +172,10 @@ func (sh *shell) diffFiles(ctx context.Context, paths []string) error {
 	current, err := sh.currentDocument(ctx)
 	if err != nil {
 		return err
+	}
+	if current != nil { // as apply would; that something has expired is no difference
+		overrides := current.CommandOverrides()
+		current, next = current.Keeping(overrides, sh.now()), next.Keeping(overrides, sh.now())
 	}
 	return sh.showDiff(current, next)
 }

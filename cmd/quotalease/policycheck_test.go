@@ -146,3 +146,25 @@ func TestGetPrintsWhatApplyTakes(t *testing.T) {
 		t.Errorf("policy get prints\n%s", r.out)
 	}
 }
+
+func TestAddedRatesAndSlotsAreShownWithoutDefaults(t *testing.T) {
+	t.Parallel()
+	f := &fakeAdmin{faults: map[string]error{"GetPolicy": status.Error(codes.NotFound, "no policy has been applied")}}
+	r := f.serve(t).run(t, "policy", "diff", write(t, "kinds.yaml", `dimensions:
+  - {name: api_calls, kind: rate, limit: 100/s, burst: 200, class: bounded, overshoot: 5%}
+  - {name: batch_jobs, kind: concurrency, limit: 20, max_hold: 2h, class: hard}
+operations:
+  - {name: start_job, takes: [{dimension: api_calls, cost: 2}, {dimension: batch_jobs}]}
+`))
+	r.expect(t, exitFound)
+	want := `dimensions.api_calls: added (limit 100/s, burst 200, class bounded, overshoot 5%, kind rate)
+dimensions.batch_jobs: added (limit 20, class hard, kind concurrency, max_hold 2h)
+operations.start_job: added (outage.mode as its dimensions)
+operations.start_job.takes.api_calls: added (cost 2)
+operations.start_job.takes.batch_jobs: added (cost 1)
+policy: added (unlisted_tenants allow, default_plan none)
+`
+	if r.out != want {
+		t.Errorf("stdout:\n%s\nwant:\n%s", r.out, want)
+	}
+}

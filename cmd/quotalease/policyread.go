@@ -36,11 +36,18 @@ func (sh *shell) storedDocument(ctx context.Context, version int64) (*policy.Doc
 	if err != nil {
 		return nil, err
 	}
-	doc, err := policy.ParseText(reply.GetText())
+	doc, err := policy.Record{Text: reply.GetText(), Overrides: each(reply.GetOverrides(), commandOverride)}.Document()
 	if err != nil {
 		return nil, fmt.Errorf("read policy version %d: %w", reply.GetVersion().GetVersion(), err)
 	}
 	return doc, nil
+}
+
+func commandOverride(m *pb.CommandOverride) policy.CommandOverride {
+	return policy.CommandOverride{
+		Tenant: m.GetKey().GetTenant(), Dimension: m.GetKey().GetDimension(), Limit: m.GetLimit(), Burst: m.GetBurst(),
+		Owner: m.GetOwner(), Reason: m.GetReason(), Expires: m.GetExpires(), Who: m.GetWho(), At: time.UnixMicro(m.GetAtUs()),
+	}
 }
 
 // currentDocument is nil where no policy has been applied yet.
@@ -68,9 +75,10 @@ func newVersionView(v *pb.PolicyVersion) versionView {
 
 func newPolicyGetCommand(sh *shell) *cobra.Command {
 	return &cobra.Command{
-		Use:     "get [VERSION]",
-		Short:   "Print a version of the policy as YAML",
-		Long:    `Get prints the current policy, or the version that is named, as it was applied.`,
+		Use:   "get [VERSION]",
+		Short: "Print a version of the policy as YAML",
+		Long: `Get prints the files of the current policy, or of the version that is named, as they were
+applied. Overrides made by command are not in the files: quotalease override list shows them.`,
 		Example: "  quotalease policy get > policy.yaml\n  quotalease policy get 3",
 		Args:    arguments(0, 1, "a version, or none for the current one"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -85,11 +93,16 @@ func newPolicyGetCommand(sh *shell) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			overrides := each(reply.GetOverrides(), commandOverride)
 			view := struct {
 				versionView
-				Text string `json:"text"`
-			}{newVersionView(reply.GetVersion()), reply.GetText()}
+				Text      string                   `json:"text"`
+				Overrides []policy.CommandOverride `json:"overrides"`
+			}{newVersionView(reply.GetVersion()), reply.GetText(), overrides}
 			return sh.show(view, func(w io.Writer) error {
+				if n := len(overrides); n > 0 {
+					sh.note("%s made by command, kept beside the files: see quotalease override list", count(n, "override"))
+				}
 				_, err := io.WriteString(w, view.Text)
 				return err
 			})
@@ -140,7 +153,9 @@ type dimensionView struct {
 	Kind            string      `json:"kind"`
 	Limit           *int64      `json:"limit"`
 	Unlimited       bool        `json:"unlimited"`
-	Period          *periodView `json:"period"` // null: one endless window
+	Rate            *string     `json:"rate"`             // null: not a rate; else limit is the burst
+	MaxHoldSeconds  *float64    `json:"max_hold_seconds"` // null: not of kind concurrency
+	Period          *periodView `json:"period"`           // null: one endless window
 	Class           string      `json:"class"`
 	Budget          *int64      `json:"budget"`
 	BudgetUnlimited bool        `json:"budget_unlimited"`
@@ -156,6 +171,11 @@ func newDimensionView(d *policy.Dimension) dimensionView {
 		TTLSeconds: d.Lease.TTL.Seconds(), calendar: d.Period, ttl: d.Lease.TTL,
 	}
 	v.Limit, v.Unlimited = limitAmount(d.Limit)
+	v.Rate = rateOf(d.Rate)
+	if d.MaxHold > 0 {
+		hold := d.MaxHold.Seconds()
+		v.MaxHoldSeconds = &hold
+	}
 	if d.Class == quota.Exact { // leases nothing, so nothing can go over
 		v.Budget = new(int64)
 	} else {
@@ -193,7 +213,7 @@ tenants limits of their own: see quotalease policy explain.`,
 			return list(sh, views, "dimensions", 0, func(views []dimensionView) *table {
 				t := newTable(text("NAME"), text("KIND"), number("LIMIT"), text("PERIOD"), text("CLASS"), number("BUDGET"), number("TTL"))
 				for _, v := range views {
-					t.add(v.Name, v.Kind, grouped(v.Limit), v.calendar.String(), v.Class, grouped(v.Budget), controlplane.Lasting(v.ttl))
+					t.add(v.Name, v.Kind, groupedLimit(v.Limit, v.Rate), v.calendar.String(), v.Class, grouped(v.Budget), controlplane.Lasting(v.ttl))
 				}
 				return t
 			})

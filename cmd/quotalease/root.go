@@ -37,6 +37,7 @@ func commands(sh *shell) []*cobra.Command {
 		newSimCommand(sh),
 		newMigrateCommand(sh),
 		newPolicyCommand(sh),
+		newOverrideCommand(sh),
 		newTenantCommand(sh),
 		newUsageCommand(sh),
 		newLeaseCommand(sh),

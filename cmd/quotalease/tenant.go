@@ -23,15 +23,16 @@ func newTenantView(t *pb.Tenant) tenantView {
 
 // limitView is the limit in force in one dimension, used or not.
 type limitView struct {
-	Dimension string `json:"dimension"`
-	Class     string `json:"class"`
-	Limit     *int64 `json:"limit"`
-	Unlimited bool   `json:"unlimited"`
-	Rule      string `json:"rule"`
+	Dimension string  `json:"dimension"`
+	Class     string  `json:"class"`
+	Limit     *int64  `json:"limit"`
+	Unlimited bool    `json:"unlimited"`
+	Rate      *string `json:"rate"` // null: not a rate; else limit is the burst
+	Rule      string  `json:"rule"`
 }
 
 func newLimitView(l *pb.LimitInForce) limitView {
-	v := limitView{Dimension: l.GetDimension(), Class: l.GetClass(), Rule: l.GetRule()}
+	v := limitView{Dimension: l.GetDimension(), Class: l.GetClass(), Rate: given(l.GetRate()), Rule: l.GetRule()}
 	v.Limit, v.Unlimited = amount(l.GetLimit())
 	return v
 }
@@ -146,7 +147,7 @@ func (v tenantSheet) writeLimits(w io.Writer) error {
 	}
 	t := newTable(text("DIMENSION"), text("CLASS"), number("LIMIT"), text("RULE"))
 	for _, l := range v.Limits {
-		t.add(l.Dimension, l.Class, grouped(l.Limit), l.Rule)
+		t.add(l.Dimension, l.Class, groupedLimit(l.Limit, l.Rate), l.Rule)
 	}
 	return t.write(w)
 }

@@ -124,7 +124,18 @@ func busy() *fakeAdmin {
 			Warnings: []string{"policy.yaml:7: dimensions.report_export.overshoot: 1 unit; allowed: two round trips of peak traffic"},
 		},
 		"RollbackPolicy": &pb.ApplyPolicyReply{Version: 6},
-		"GetPolicy":      &pb.GetPolicyReply{Version: version(4, "cli", "mina", "Q4 deal"), Text: currentYAML},
+		"AddOverride": &pb.ApplyPolicyReply{
+			Version: 5, Changed: true, Changes: []string{`overrides.report_export.acme: added (limit 80000, owner "sales-ops", reason "Q4 deal", expires 2027-01-30T15:00:00Z)`},
+		},
+		"RemoveOverride": &pb.ApplyPolicyReply{
+			Version: 6, Changed: true, Changes: []string{`overrides.report_export.acme: removed (limit 80000, owner "sales-ops", reason "Q4 deal", expires 2027-01-30T15:00:00Z)`},
+		},
+		"GetPolicy": &pb.GetPolicyReply{Version: version(4, "override", "mina", "Q4 deal"), Text: currentYAML, Overrides: []*pb.CommandOverride{
+			{Key: &pb.Key{Tenant: "acme", Dimension: "report_export"}, Limit: "80000", Owner: "sales-ops", Reason: "Q4 deal",
+				Expires: "2027-01-31", Who: "mina", AtUs: today.UnixMicro()},
+			{Key: &pb.Key{Tenant: "globex", Dimension: "page_views"}, Limit: "unlimited", Owner: "sre", Reason: "migration",
+				Expires: "2026-11-01", Who: "jo", AtUs: today.AddDate(0, -2, 0).UnixMicro()},
+		}},
 		"ListPolicies": &pb.ListPoliciesReply{Versions: []*pb.PolicyVersion{
 			version(4, "cli", "mina", "Q4 deal"), version(3, "rollback", "jo", "cut the wrong plan"), version(2, "dir", "controlplane", "policy directory"),
 		}},

@@ -20,6 +20,7 @@ func (b *builder) crossCheck() {
 	}
 	b.checkPlans()
 	b.checkListed()
+	b.checkOperations()
 }
 
 // checkPlans refuses plans that no dimension gives a limit: a typo there would silently give

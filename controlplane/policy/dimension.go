@@ -1,8 +1,8 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/quotalease/quotalease/ledger/quota"
 )
@@ -26,19 +26,23 @@ var defaultOvershoot = map[quota.Class]Overshoot{
 type draft struct {
 	object
 	*Dimension
+	kindOK   bool
 	classOK  bool
 	limitOK  bool
 	budgetOK bool
-	periodOK bool
+	periodOK bool // also where there is none to read
 }
+
+// exact reports a dimension that has no leases.
+func (d *draft) exact() bool { return d.classOK && d.Class == quota.Exact }
 
 func (b *builder) dimension(v value) {
 	if len(b.doc.Dimensions) == MaxDimensions {
 		b.tooMany(v, "dimensions", MaxDimensions)
 		return
 	}
-	o, ok := v.object("name", "description", "unit", "kind", "limit", "period", "class", "overshoot",
-		"lease", "outage", "cold", "plans", "overrides")
+	o, ok := v.object("name", "description", "unit", "kind", "limit", "burst", "max_hold", "period", "class",
+		"overshoot", "lease", "outage", "cold", "statement", "plans", "overrides")
 	if !ok {
 		return
 	}
@@ -48,23 +52,23 @@ func (b *builder) dimension(v value) {
 	if f, ok := d.need("class", classAllowed); ok {
 		d.Class, d.classOK = f.class()
 	}
-	limitAt, given := d.need("limit", limitAllowed)
-	if given {
-		d.Limit, d.limitOK = limitAt.limit()
-	}
+	limit, ok := d.amounts(d.object, true)
+	d.Limit, d.Rate, d.limitOK = limit.limit, limit.rate, ok
 	d.Overshoot, d.budgetOK = defaultOvershoot[d.Class], true
 	if own, ok := d.readOvershoot(d.object, d.Limit, d.limitOK); !ok {
 		d.budgetOK = false
 	} else if own != nil {
 		d.Overshoot = *own
 	}
-	if d.limitOK {
-		d.checkBudget(limitAt, d.Limit, d.Overshoot)
-	}
 	d.period()
+	d.maxHold()
+	if d.limitOK {
+		d.checkBudget(limit, d.Overshoot)
+	}
 	d.lease()
 	d.outage()
 	d.cold()
+	d.statement()
 	d.plans()
 	d.overrides()
 }
@@ -82,9 +86,62 @@ func (d *draft) words() {
 	if f, ok := d.get("unit"); ok {
 		d.Unit, _ = f.text(maxUnitBytes)
 	}
-	if f, ok := d.need("kind", quota.Period.String()); ok {
-		if _, ok = f.word(quota.Period.String()); ok {
-			d.Kind = quota.Period
+	if f, ok := d.need("kind", kindAllowed); ok {
+		d.Kind, d.kindOK = f.kind()
+	}
+}
+
+const kindAllowed = "period, rate or concurrency"
+
+func (v value) kind() (quota.Kind, bool) {
+	s, _, ok := v.scalar(kindAllowed)
+	if !ok {
+		return 0, false
+	}
+	k, err := quota.ParseKind(s)
+	if err != nil {
+		v.refuse(fmt.Sprintf("%q is not a kind", shorten(s)), kindAllowed)
+	}
+	return k, err == nil
+}
+
+// only reads a field that has a meaning with one kind, and refuses it with the others.
+func (d *draft) only(kind quota.Kind, name string) (value, bool) {
+	f, given := d.get(name)
+	if given && d.kindOK && d.Kind != kind {
+		f.refuse("has no meaning with kind "+d.Kind.String(), "only with kind "+kind.String())
+		return f, false
+	}
+	return f, given && d.kindOK
+}
+
+// maxHold reads how long the longest run takes: so long a slot may stay charged that nobody
+// has given back.
+func (d *draft) maxHold() {
+	in := spanOf(time.Second, 30*day, "the longest that one run may take")
+	f, given := d.only(quota.Concurrency, "max_hold")
+	switch {
+	case given:
+		d.MaxHold, _ = f.duration(in)
+	case d.kindOK && d.Kind == quota.Concurrency:
+		d.need("max_hold", in.allowed)
+	}
+}
+
+const defaultFinalAfter = 3 * day
+
+// statement reads when what is still unconfirmed no longer keeps a statement open.
+func (d *draft) statement() {
+	v, given := d.only(quota.Period, "statement")
+	if d.kindOK && d.Kind == quota.Period {
+		d.FinalAfter = defaultFinalAfter
+	}
+	if !given {
+		return
+	}
+	if o, ok := v.object("final_after"); ok {
+		if f, ok := o.get("final_after"); ok {
+			d.FinalAfter, _ = f.duration(spanOf(time.Minute, 90*day, ""))
 		}
 	}
 }
@@ -101,140 +158,4 @@ func (v value) class() (quota.Class, bool) {
 		v.refuse(fmt.Sprintf("%q is not a class", shorten(s)), classAllowed)
 	}
 	return c, err == nil
-}
-
-// readOvershoot reads the overshoot of the dimension or of one of its plans, nil if there is
-// none. An amount may not be above the limit beside it.
-func (d *draft) readOvershoot(o object, limit quota.Limit, limitOK bool) (*Overshoot, bool) {
-	f, ok := o.get("overshoot")
-	if !ok {
-		return nil, true
-	}
-	if d.classOK && d.Class == quota.Exact {
-		f.refuse("class exact has no overshoot", notExact)
-		return nil, false
-	}
-	s, ok := f.overshoot()
-	if !ok {
-		return nil, false
-	}
-	if s.Absolute && limitOK && !limit.Unlimited && s.Units > limit.Units {
-		f.refuse(fmt.Sprintf("%d is above the limit of %d", s.Units, limit.Units),
-			fmt.Sprintf("0 to %d, or a percentage", limit.Units))
-		return nil, false
-	}
-	return &s, true
-}
-
-// checkBudget looks at a limit together with the budget that holds under it.
-func (d *draft) checkBudget(at value, limit quota.Limit, o Overshoot) {
-	if !d.budgetOK || !d.classOK || d.Class == quota.Exact {
-		return
-	}
-	budget := o.Of(limit)
-	if limit.Unlimited || !at.checkSum(limit.Units, budget.Units) {
-		return
-	}
-	switch {
-	case limit.Units == 0: // denies everything anyway
-	case budget.Units == 0:
-		at.warn(fmt.Sprintf("the overshoot budget of %d (%s) is 0 units: every take goes to the exact lane", limit.Units, o))
-	case budget.Units < fewUnits:
-		at.warn(fmt.Sprintf("the overshoot budget of %d (%s) is %d units: with more agents than that, every take goes to the exact lane",
-			limit.Units, o, budget.Units))
-	}
-}
-
-// checkSum refuses a limit whose bound, limit plus overshoot, is no amount.
-func (v value) checkSum(limit, budget quota.Units) bool {
-	_, err := limit.Add(budget)
-	if err != nil {
-		v.refuse(fmt.Sprintf("%d and its overshoot of %d together leave the int64 range", limit, budget),
-			"a limit that with its overshoot is at most "+maxInt64Text)
-	}
-	return err == nil
-}
-
-// fewUnits is a budget that a handful of agents use up with leases of one unit.
-const fewUnits quota.Units = 10
-
-// period reads when windows begin.
-func (d *draft) period() {
-	v, ok := d.need("period", "{every, timezone, anchor}")
-	if !ok {
-		return
-	}
-	o, ok := v.object("every", "timezone", "anchor")
-	if !ok {
-		return
-	}
-	const everyAllowed = "second, minute, hour, day, week, month or year"
-	every, everyOK := "", false
-	if f, ok := o.need("every", everyAllowed); ok {
-		every, _, everyOK = f.scalar(everyAllowed)
-	}
-	zone, zoneOK := "", true
-	if f, ok := o.get("timezone"); ok {
-		zone, _, zoneOK = f.scalar("an IANA name such as Asia/Seoul")
-	}
-	day, clock, anchorOK := 0, "", true
-	anchor := object{}
-	if f, ok := o.get("anchor"); ok {
-		if anchor, ok = f.object("day", "time"); ok {
-			day, clock, anchorOK = anchor.anchor()
-		} else {
-			anchorOK = false
-		}
-	}
-	if !everyOK || !zoneOK || !anchorOK {
-		return
-	}
-	calendar, err := quota.ParsePeriod(every, zone, day, clock)
-	if err == nil {
-		d.Period, d.periodOK = calendar, true
-		return
-	}
-	refusePeriod(o, anchor, err)
-}
-
-// anchor reads where in a period its windows begin. A day of 0 stands for none in
-// ParsePeriod, so a written 0 becomes a day that it refuses.
-func (o object) anchor() (day int, clock string, ok bool) {
-	ok = true
-	if f, given := o.get("day"); given {
-		n, dayOK := f.whole(0, "a day number such as 31")
-		if day = int(min(n, 1000)); day == 0 {
-			day = -1
-		}
-		ok = dayOK
-	}
-	if f, given := o.get("time"); given {
-		var timeOK bool
-		if clock, _, timeOK = f.scalar("HH:MM from 00:00 to 23:59"); timeOK && clock == "" {
-			clock = "empty"
-		}
-		ok = ok && timeOK
-	}
-	return day, clock, ok
-}
-
-// refusePeriod reports what ParsePeriod refused at the field that it names.
-func refusePeriod(o, anchor object, err error) {
-	var field *quota.FieldError
-	if !errors.As(err, &field) {
-		o.refuse(err.Error(), "")
-		return
-	}
-	at, given := o.get(field.Field)
-	switch field.Field {
-	case "anchor.day":
-		at, given = anchor.get("day")
-	case "anchor.time":
-		at, given = anchor.get("time")
-	}
-	if !given {
-		o.child(field.Field, o.node).refuse("is refused", field.Allowed)
-		return
-	}
-	at.refuse(fmt.Sprintf("%q is not allowed here", shorten(at.node.Value)), field.Allowed)
 }

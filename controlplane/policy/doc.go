@@ -10,6 +10,15 @@
 //
 //   - Bad input is refused with file, line, field and what is allowed, all faults at once,
 //     in one order. (TestBadInputIsRefused, TestAllFaultsAtOnce)
+//   - Rates, slots, regional shares, schedules, outage modes and operations are refused by the
+//     same rule. (TestBadInputIsRefused)
+//   - A rate is what people write, a rate of 0 denies everything, and what nobody wrote is
+//     usable. (TestRatesAsPeopleWriteThem, TestA4RateOfZeroDeniesWhateverTheBurst)
+//   - Lease sizes follow the plan and the time of day of the period's zone.
+//     (TestR2_11LeaseSizeByPlanAndTimeOfDay)
+//   - No small plan inherits a budget, for overshoot or for emergencies, above its contract.
+//     (TestRateOfPlansAndOverrides, TestEmergencyBudgetIsWithinEveryContract)
+//   - A budget that leases cannot live on is warned of. (TestBudgetThatCannotSustainLeases)
 //   - What an int64 or a duration cannot hold is refused, never wrapped.
 //     (TestA2OverflowInConfig)
 //   - Percentages are exact; an overshoot budget is rounded down. (TestPercentIsExact)
@@ -18,12 +27,23 @@
 //   - A key without a tenant has no terms. (TestM4NoIdentityHasNoTerms)
 //   - Resolving costs no allocation, whatever the number of tenants.
 //     (TestResolveDoesNotAllocate)
+//   - An exception has an owner, a reason and an end, whichever way it is made.
+//     (TestR2_11ExceptionsHaveAnOwnerAndAnEnd)
+//   - An override by command is a version of its own with the same files, is stronger than one
+//     of a file, and outlives new files. (TestOverrideByCommandIsAVersion,
+//     TestOverrideByCommandIsStrongerThanAFile, TestFilesKeepOverridesByCommand)
+//   - What has expired is dropped from new versions, never from old ones; what two operators
+//     grant at once both stays. (TestExpiredOverridesStayInHistoryOnly,
+//     TestOverridesOfTwoOperatorsBothStay)
+//   - A limit that comes where there was none holds at once. (TestW6UnlimitedToLimited)
 //   - An override counts for the windows that begin before it expires, and then lapses by
 //     itself. (TestOverrideLapsesAtTheNextWindow)
 //   - A bad or half-written directory leaves the last good policy; a file seen twice counts
 //     once; a deletion is applied. (TestW8BadFile, TestW8SameFileTwice, TestW8DeletedFile)
 //   - A swapped Kubernetes volume is seen as one change. (TestW8KubernetesSwap)
 //   - The stored text says what the files said. (TestTextRoundTrip, FuzzParse)
+//   - A new field of the language leaves the sums of stored versions as they are.
+//     (TestSumsOfStoredVersionsStay)
 //   - The same meaning applied again makes no version, and a replica that starts anew does
 //     not undo a rollback. (TestApplySameMeaning, TestRestartKeepsRollback)
 //   - A rollback is a new version with the old text; nobody is overtaken unawares; every

@@ -22,9 +22,12 @@ type Document struct {
 	DefaultPlan  string // plan of tenants whose entry names none, and of those without an entry
 	Tenants      []Tenant
 	Dimensions   []*Dimension
-	Warnings     []Fault // accepted, but hardly meant
+	Operations   []*Operation // by name
+	Commands     []*Override  // made by command, by dimension and tenant
+	Warnings     []Fault      // accepted, but hardly meant
 
-	files []File
+	files   []File
+	checked time.Time // the time of day it was checked for; zero: none
 }
 
 // Tenant is an entry of the tenant list. Plan is empty if the entry names none.
@@ -40,35 +43,45 @@ type Dimension struct {
 	Unit        string // a word for people
 	Kind        quota.Kind
 	Class       quota.Class
-	Limit       quota.Limit // of tenants without a plan's limit or an override
+	Limit       quota.Limit // of tenants without a plan's limit or an override; the burst of kind rate
+	Rate        quota.Rate  // kind rate, unless unlimited: how fast Limit refills
 	Overshoot   Overshoot
-	Period      quota.Calendar
+	Period      quota.Calendar // kind period; else the endless one
+	MaxHold     time.Duration  // kind concurrency: the longest that one run may take
 	Lease       Lease
 	Outage      Outage
 	Cold        Cold
-	Plans       []Plan      // by name
-	Overrides   []*Override // by tenant
+	FinalAfter  time.Duration // kind period: a statement is final so long after its window
+	Plans       []Plan        // by name
+	Overrides   []*Override   // of policy files, by tenant
 }
 
-// Lease says how long a lease lives and how large it may be.
-type Lease struct {
-	TTL          time.Duration
-	Grace        time.Duration
-	Max          quota.Units // 0: as the control plane sizes it
-	LowWatermark Percent
+// Moment returns the time by which a limit in the window that contains at is resolved: the
+// window's start, whose limit holds for all of it, or at itself where the window is endless.
+func (d *Dimension) Moment(at time.Time) time.Time {
+	if d.Kind == quota.Period {
+		return d.Period.WindowAt(at).Start
+	}
+	return at
 }
 
-// Outage says what an agent does without the control plane.
+// Outage says what an agent does without the control plane: deny, or else one of two others.
 type Outage struct {
-	Open  bool // allow and count, instead of deny
-	After time.Duration
-	For   time.Duration // how long Open may last
+	Open   bool // allow and count
+	Extend bool // go on from the emergency allowance
+	After  time.Duration
+	For    time.Duration // how long Open may last
+	Rate   quota.Rate    // with Extend: of all agents together
+	Budget quota.Units   // with Extend: E, the most that an account and window may use so
 }
 
 // Mode returns the word that policy files use.
 func (o Outage) Mode() string {
-	if o.Open {
+	switch {
+	case o.Open:
 		return modeOpen
+	case o.Extend:
+		return modeExtend
 	}
 	return modeClosed
 }
@@ -92,17 +105,31 @@ func (c Cold) Then() string {
 type Plan struct {
 	Name      string
 	Limit     quota.Limit
-	Overshoot *Overshoot // nil: the dimension's
+	Rate      quota.Rate  // kind rate, unless unlimited
+	Overshoot *Overshoot  // nil: the dimension's
+	LeaseMax  quota.Units // 0: the dimension's
 }
 
 // Override is one tenant's limit in one dimension, for a time.
 type Override struct {
 	Tenant  string
 	Limit   quota.Limit
+	Rate    quota.Rate // kind rate, unless unlimited
 	Owner   string
 	Reason  string
-	Expires time.Time // first instant at which it no longer counts
-	Until   string    // Expires as written
+	Expires time.Time        // first instant at which it no longer counts
+	Until   string           // Expires as written
+	Command *CommandOverride // as it was given by command; nil: a policy file has it
+}
+
+// fileOverride returns a tenant's override in the policy files, or nil.
+func (d *Dimension) fileOverride(tenant string) *Override {
+	for _, o := range d.Overrides {
+		if o.Tenant == tenant {
+			return o
+		}
+	}
+	return nil
 }
 
 // Overshoot is the exposure budget B as the policy states it: a share of the limit, or an

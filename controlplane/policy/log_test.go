@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -41,8 +42,8 @@ func TestApplySameMeaning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Record{Version: 1, Text: a.Text(), Sum: a.Sum(), Source: SourceCLI, Who: "ann", Why: "because", At: today}
-	if head != want {
+	want := Record{Version: 1, Text: a.Text(), Sum: a.Sum(), Source: SourceCLI, Who: "ann", Why: "because", Overrides: []CommandOverride{}, At: today}
+	if !reflect.DeepEqual(head, want) {
 		t.Errorf("head %+v, want %+v", head, want)
 	}
 }
@@ -57,7 +58,7 @@ func TestRollbackAppendsTheOldText(t *testing.T) {
 	}
 	mustApply(t, log, first, SourceCLI)
 	mustApply(t, log, mustParse(t, goodYAML), SourceCLI)
-	v, changed, err := Rollback(t.Context(), log, 1, "bob", "the deal is off")
+	v, changed, err := Rollback(t.Context(), log, 1, today, "bob", "the deal is off")
 	if err != nil || v != 3 || !changed {
 		t.Fatalf("rollback: version %d, changed %v, %v", v, changed, err)
 	}
@@ -68,10 +69,10 @@ func TestRollbackAppendsTheOldText(t *testing.T) {
 	if r := records[0]; r.Text != first.Text() || r.Sum != first.Sum() || r.Source != SourceRollback || r.Who != "bob" || r.Why != "the deal is off" {
 		t.Errorf("newest record %+v", r)
 	}
-	if v, changed, err = Rollback(t.Context(), log, 3, "bob", "again"); err != nil || v != 3 || changed {
+	if v, changed, err = Rollback(t.Context(), log, 3, today, "bob", "again"); err != nil || v != 3 || changed {
 		t.Errorf("rollback to what holds: version %d, changed %v, %v", v, changed, err)
 	}
-	if _, _, err = Rollback(t.Context(), log, 9, "bob", "typo"); !errors.Is(err, ErrNoVersion) {
+	if _, _, err = Rollback(t.Context(), log, 9, today, "bob", "typo"); !errors.Is(err, ErrNoVersion) {
 		t.Errorf("rollback to no version: %v", err)
 	}
 }
@@ -82,7 +83,7 @@ func TestRestartKeepsRollback(t *testing.T) {
 	a, b := mustParse(t, goodYAML), mustParse(t, strings.Replace(goodYAML, "50000", "40000", 1))
 	mustApply(t, log, a, SourceDir)
 	mustApply(t, log, b, SourceDir)
-	if _, _, err := Rollback(t.Context(), log, 1, "bob", "too low"); err != nil {
+	if _, _, err := Rollback(t.Context(), log, 1, today, "bob", "too low"); err != nil {
 		t.Fatal(err)
 	}
 	for range firstPage { // the directory's version moves far back in the history
@@ -148,7 +149,7 @@ func TestEveryChangeHasAnAuthorAndAReason(t *testing.T) {
 		if _, _, err := Apply(t.Context(), log, doc, SourceCLI, tc.who, tc.why); !errors.As(err, &field) || field.Field != tc.field {
 			t.Errorf("apply by %q because %.10q: %v, want field %s", tc.who, tc.why, err, tc.field)
 		}
-		if _, _, err := Rollback(t.Context(), log, 1, tc.who, tc.why); !errors.As(err, &field) || field.Field != tc.field {
+		if _, _, err := Rollback(t.Context(), log, 1, today, tc.who, tc.why); !errors.As(err, &field) || field.Field != tc.field {
 			t.Errorf("rollback by %q because %.10q: %v, want field %s", tc.who, tc.why, err, tc.field)
 		}
 	}

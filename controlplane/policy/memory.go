@@ -59,7 +59,7 @@ func (l *MemoryLog) Append(_ context.Context, after int64, r Record) (int64, err
 	if after != int64(len(l.records)) {
 		return 0, ErrConflict
 	}
-	r.Version, r.At = after+1, quota.At(l.now())
+	r.Version, r.At, r.Overrides = after+1, quota.At(l.now()), slices.Clone(r.Overrides)
 	l.records = append(l.records, r)
 	return r.Version, nil
 }

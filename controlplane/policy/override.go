@@ -13,43 +13,52 @@ func (d *draft) plans() {
 	if !given {
 		return
 	}
-	o, ok := v.mapping("plan names, each with {limit, overshoot}", func(key value) bool {
+	o, ok := v.mapping("plan names, each with {limit, burst, overshoot, lease}", func(key value) bool {
 		_, ok := key.name(validatePlan)
 		return ok
 	})
 	if !ok || v.empty() {
 		return
 	}
-	for i := 0; i+1 < len(v.node.Content); i += 2 { // in the file's order, not the map's
-		name := v.node.Content[i].Value
-		f, ok := o.get(name)
-		if !ok || f.node != v.node.Content[i+1] {
-			continue
-		}
+	o.inOrder(func(name string, f value) {
 		d.b.plans[name] = true
 		if p, ok := d.plan(f, name); ok {
 			d.Plans = append(d.Plans, p)
 		}
-	}
+	})
 }
 
 func (d *draft) plan(v value, name string) (Plan, bool) {
 	p := Plan{Name: name}
-	o, ok := v.object("limit", "overshoot")
+	o, ok := v.object("limit", "burst", "overshoot", "lease")
 	if !ok {
 		return p, false
 	}
-	limitAt, ok := o.need("limit", limitAllowed)
-	if !ok {
-		return p, false
-	}
-	p.Limit, ok = limitAt.limit()
+	limit, ok := d.amounts(o, false)
+	p.Limit, p.Rate = limit.limit, limit.rate
 	own, ownOK := d.readOvershoot(o, p.Limit, ok)
 	p.Overshoot = own
 	if ok && ownOK {
-		d.checkBudget(limitAt, p.Limit, d.overshootOf(p))
+		d.checkBudget(limit, d.overshootOf(p))
+	}
+	if f, given := o.get("lease"); given {
+		d.planLease(f, &p, ok && ownOK)
 	}
 	return p, ok && ownOK
+}
+
+// planLease reads the largest lease of a plan's tenants.
+func (d *draft) planLease(v value, p *Plan, limitOK bool) {
+	o, ok := v.object("max")
+	if !ok {
+		return
+	}
+	if d.exact() {
+		v.warn("has no effect: class exact has no leases")
+	}
+	if f, given := o.get("max"); given {
+		p.LeaseMax = d.leaseMax(f, p.Limit, d.overshootOf(*p), limitOK)
+	}
 }
 
 // overshootOf returns a plan's own overshoot, or else the dimension's.
@@ -67,12 +76,12 @@ func (d *draft) overrides() {
 		return
 	}
 	seen := map[string]value{}
-	v.list("{tenant, limit, owner, reason, expires}", func(item value) {
+	v.list("{tenant, limit, burst, owner, reason, expires}", func(item value) {
 		if len(d.b.overrides) == MaxOverrides {
 			d.b.tooMany(item, "overrides", MaxOverrides)
 			return
 		}
-		o, ok := item.object("tenant", "limit", "owner", "reason", "expires")
+		o, ok := item.object("tenant", "limit", "burst", "owner", "reason", "expires")
 		if !ok {
 			return
 		}
@@ -95,11 +104,10 @@ func (d *draft) overrides() {
 }
 
 func (d *draft) override(o object, over *Override) {
-	if f, ok := o.need("limit", limitAllowed); ok {
-		if over.Limit, ok = f.limit(); ok {
-			d.checkBudget(f, over.Limit, d.Overshoot)
-			d.checkPlanSums(f, over.Limit)
-		}
+	if limit, ok := d.amounts(o, false); ok {
+		over.Limit, over.Rate = limit.limit, limit.rate
+		d.checkBudget(limit, d.Overshoot)
+		d.checkPlanSums(limit.at, limit.limit)
 	}
 	if f, ok := o.need("owner", "who answers for it"); ok {
 		over.Owner, _ = f.text(maxOwnerBytes)

@@ -61,6 +61,7 @@ type builder struct {
 	plans     map[string]bool  // plans that some dimension gives a limit
 	planRefs  []value          // where a plan is named
 	overrides []value          // where an override names its tenant
+	takings   []taking         // where an operation names a dimension
 }
 
 // normalise makes a text one that may be joined with others: no byte order mark, and a
@@ -166,7 +167,7 @@ func (b *builder) once(v value, id, what string) bool {
 }
 
 func (b *builder) root(v value) {
-	o, ok := v.object("unlisted_tenants", "default_plan", "tenants", "dimensions")
+	o, ok := v.object("unlisted_tenants", "default_plan", "tenants", "dimensions", "operations")
 	if !ok {
 		return
 	}
@@ -182,6 +183,9 @@ func (b *builder) root(v value) {
 	}
 	if f, ok := o.get("dimensions"); ok {
 		f.list("dimensions", b.dimension)
+	}
+	if f, ok := o.get("operations"); ok {
+		f.list("{name, takes, outage}", b.operation)
 	}
 }
 
@@ -230,10 +234,11 @@ func validatePlan(name string) error { return quota.ValidateDimension(name) }
 // finish puts the document into its one order.
 func (b *builder) finish() {
 	d := b.doc
-	d.files = b.files
+	d.files, d.checked = b.files, b.now
 	d.Warnings = sorted(b.warnings)
 	slices.SortFunc(d.Tenants, func(x, y Tenant) int { return cmp.Compare(x.Name, y.Name) })
 	slices.SortFunc(d.Dimensions, func(x, y *Dimension) int { return cmp.Compare(x.Name, y.Name) })
+	slices.SortFunc(d.Operations, func(x, y *Operation) int { return cmp.Compare(x.Name, y.Name) })
 	for _, dim := range d.Dimensions {
 		slices.SortFunc(dim.Plans, func(x, y Plan) int { return cmp.Compare(x.Name, y.Name) })
 		slices.SortFunc(dim.Overrides, func(x, y *Override) int { return cmp.Compare(x.Tenant, y.Tenant) })

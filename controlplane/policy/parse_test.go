@@ -3,6 +3,8 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,8 +80,10 @@ func swap(key, line string) string {
 // overrideOf is a dimension with one override.
 func overrideOf(fields string) string { return dimensionWith("overrides:", "- {"+fields+"}") }
 
+type badInput struct{ name, text, want string }
+
 // badInputs are files with one mistake each, and what people read about it.
-var badInputs = []struct{ name, text, want string }{
+var badInputs = []badInput{
 	{"unknown field", dimensionWith("limitt: 5"), `policy.yaml:7: dimensions[0].limitt: unknown field; allowed: name, description, unit, kind, limit,`},
 	{"unknown field at the root", "dimension: []\n" + dimensionWith(), `policy.yaml:1: dimension: unknown field; allowed: unlisted_tenants, default_plan, tenants, dimensions`},
 	{"wrong type", swap("limit", `limit: many`), `policy.yaml:4: dimensions[0].limit: "many" is text; allowed: a whole number of 0 or more, or the word unlimited`},
@@ -96,7 +100,7 @@ var badInputs = []struct{ name, text, want string }{
 	{"empty", swap("limit", `limit:`), `policy.yaml:4: dimensions[0].limit: is empty; allowed: a whole number`},
 	{"missing class", "dimensions:\n- name: a\n  kind: period\n  limit: 1\n  period: {every: day}\n", `policy.yaml:2: dimensions[0].class: is missing; allowed: exact, hard, bounded or best_effort`},
 	{"unknown class", swap("class", `class: strict`), `policy.yaml:6: dimensions[0].class: "strict" is not a class; allowed: exact, hard, bounded or best_effort`},
-	{"kind to come", swap("kind", `kind: rate`), `policy.yaml:3: dimensions[0].kind: "rate" is not known; allowed: period`},
+	{"unknown kind", swap("kind", `kind: speed`), `policy.yaml:3: dimensions[0].kind: "speed" is not a kind; allowed: period, rate or concurrency`},
 	{"bad name", swap("name", `name: A b`), `is not a name; allowed: 1 to 63 characters of a-z`},
 	{"unknown zone", swap("period", `period: {every: day, timezone: Mars/Base}`), `policy.yaml:5: dimensions[0].period.timezone: "Mars/Base" is not allowed here; allowed: an IANA name`},
 	{"unknown period", swap("period", `period: {every: fortnight}`), `policy.yaml:5: dimensions[0].period.every: "fortnight" is not allowed here; allowed: second, minute, hour, day`},
@@ -117,7 +121,7 @@ var badInputs = []struct{ name, text, want string }{
 	{"open exact", swap("class", "class: exact") + "  outage: {mode: open, for: 5m}\n", `policy.yaml:7: dimensions[0].outage.mode: class exact cannot be open; allowed: closed`},
 	{"open without for", dimensionWith("outage: {mode: open}"), `policy.yaml:7: dimensions[0].outage.for: is missing; allowed: a duration such as 30s, from 1ms to 24h`},
 	{"closed with for", dimensionWith("outage: {mode: closed, for: 5m}"), `policy.yaml:7: dimensions[0].outage.for: has no meaning with mode closed; allowed: only with mode open`},
-	{"extend is to come", dimensionWith("outage: {mode: extend}"), `policy.yaml:7: dimensions[0].outage.mode: "extend" is not known; allowed: closed or open`},
+	{"unknown mode", dimensionWith("outage: {mode: ajar}"), `policy.yaml:7: dimensions[0].outage.mode: "ajar" is not known; allowed: closed, open or extend`},
 	{"debt of hard", swap("class", "class: hard") + "  cold: {then: debt}\n", `policy.yaml:7: dimensions[0].cold.then: class hard never lets units pass unleased; allowed: deny`},
 	{"debt of exact", swap("class", "class: exact") + "  cold: {then: debt}\n", `policy.yaml:7: dimensions[0].cold.then: class exact never lets units pass unleased; allowed: deny`},
 	{"cold wait", dimensionWith("cold: {wait: 11s}"), `policy.yaml:7: dimensions[0].cold.wait: 11s is too long; allowed: a duration such as 30s, from 0s to 10s`},
@@ -158,7 +162,7 @@ var badInputs = []struct{ name, text, want string }{
 
 func TestBadInputIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, tc := range badInputs {
+	for _, tc := range slices.Concat(badInputs, badKinds, badLeases, badOutages, badOperations) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			d, err := parseOne(tc.text)
@@ -287,7 +291,7 @@ func TestDefaultsAreFilledIn(t *testing.T) {
 	if got := payouts.Overshoot.Of(payouts.Limit); got != quota.LimitOf(0) {
 		t.Errorf("budget of exact is %v, want 0", got)
 	}
-	if got, want := report.Lease, (Lease{TTL: 30 * time.Second, Grace: 3 * time.Second, LowWatermark: 20 * onePercent}); got != want {
+	if got, want := report.Lease, (Lease{TTL: 30 * time.Second, Grace: 3 * time.Second, LowWatermark: 20 * onePercent}); !reflect.DeepEqual(got, want) {
 		t.Errorf("lease %+v, want %+v", got, want)
 	}
 	if got, want := report.Outage, (Outage{After: 10 * time.Second}); got != want {

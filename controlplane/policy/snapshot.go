@@ -69,6 +69,7 @@ type Snapshot struct {
 	doc        *Document
 	tenants    map[string]string // plan as written, "" for none
 	dimensions map[string]*rules
+	operations map[string]*Operation
 }
 
 // rules is a dimension with its limits by name.
@@ -76,7 +77,8 @@ type rules struct {
 	dimension *Dimension
 	terms     Terms // without a limit and budget
 	plans     map[string]Plan
-	overrides map[string]*Override
+	overrides map[string]*Override // of the files
+	commands  map[string]*Override // made by command; they are stronger
 }
 
 // Terms is what holds for one key in one window.
@@ -84,11 +86,13 @@ type Terms struct {
 	PolicyVersion int64
 	Kind          quota.Kind
 	Class         quota.Class
-	Limit         quota.Limit
-	Budget        quota.Limit // B, the overshoot budget; 0 for exact
+	Limit         quota.Limit   // the burst, for kind rate
+	Rate          quota.Rate    // kind rate, unless unlimited: how fast Limit refills
+	MaxHold       time.Duration // kind concurrency
+	Budget        quota.Limit   // B, the overshoot budget; 0 for exact
 	TTL           time.Duration
 	Grace         time.Duration
-	LeaseMax      quota.Units // 0: as the control plane sizes it
+	LeaseMax      quota.Units // 0: as the control plane sizes it; LeaseAt knows the time of day
 	LowWatermark  Percent
 	Outage        Outage
 	Cold          Cold
@@ -111,7 +115,7 @@ type Match struct {
 	Plan        string    // the tenant's plan, "" if it has none
 	PlanDefault bool      // Plan is the default plan, not one that the tenant's entry names
 	PlanKnown   bool      // the dimension gives Plan a limit
-	Override    *Override // the tenant's override here, if there is one; read-only
+	Override    *Override // the tenant's override here, the stronger one that has not expired; read-only
 	Lapsed      bool      // Override had expired when the window began
 }
 
@@ -122,6 +126,10 @@ func (d *Document) Snapshot(version int64) *Snapshot {
 		doc:        d,
 		tenants:    make(map[string]string, len(d.Tenants)),
 		dimensions: make(map[string]*rules, len(d.Dimensions)),
+		operations: make(map[string]*Operation, len(d.Operations)),
+	}
+	for _, o := range d.Operations {
+		s.operations[o.Name] = o
 	}
 	for _, t := range d.Tenants {
 		s.tenants[t.Name] = t.Plan
@@ -129,7 +137,7 @@ func (d *Document) Snapshot(version int64) *Snapshot {
 	for _, dim := range d.Dimensions {
 		r := &rules{
 			dimension: dim,
-			terms: Terms{PolicyVersion: version, Kind: dim.Kind, Class: dim.Class, TTL: dim.Lease.TTL,
+			terms: Terms{PolicyVersion: version, Kind: dim.Kind, Class: dim.Class, MaxHold: dim.MaxHold, TTL: dim.Lease.TTL,
 				Grace: dim.Lease.Grace, LeaseMax: dim.Lease.Max, LowWatermark: dim.Lease.LowWatermark,
 				Outage: dim.Outage, Cold: dim.Cold},
 			plans:     make(map[string]Plan, len(dim.Plans)),
@@ -143,7 +151,27 @@ func (d *Document) Snapshot(version int64) *Snapshot {
 		}
 		s.dimensions[dim.Name] = r
 	}
+	for _, o := range d.Commands {
+		r := s.dimensions[o.Command.Dimension]
+		if r.commands == nil {
+			r.commands = map[string]*Override{}
+		}
+		r.commands[o.Tenant] = o
+	}
 	return s
+}
+
+// override returns the tenant's override at a moment: one made by command before one of the
+// files, one that still counts before one that has expired.
+func (r *rules) override(tenant string, at time.Time) (over *Override, lapsed bool) {
+	over = r.commands[tenant]
+	if over != nil && at.Before(over.Expires) {
+		return over, false
+	}
+	if o := r.overrides[tenant]; o != nil && (over == nil || at.Before(o.Expires)) {
+		return o, !at.Before(o.Expires)
+	}
+	return over, over != nil
 }
 
 // Document returns what the snapshot was made of.
@@ -161,8 +189,9 @@ func (s *Snapshot) Dimension(name string) (*Dimension, bool) {
 // Dimensions returns all dimensions by name. The list and what it holds are read-only.
 func (s *Snapshot) Dimensions() []*Dimension { return s.doc.Dimensions }
 
-// Resolve returns the terms of a key for the window that begins at windowStart, and the
-// rule that decided: the tenant's override if it has not expired when the window begins,
+// Resolve returns the terms of a key for the window that begins at windowStart (an endless
+// window: at the present moment, see Dimension.Moment), and the rule that decided: the
+// tenant's override if it has not expired then, one made by command before one of the files,
 // else the dimension's limit for the tenant's plan, else the dimension's limit. An override
 // changes the limit only: its overshoot is that of the plan, else of the dimension. The
 // error is ErrUnknownDimension, ErrUnknownTenant where only listed tenants are admitted, or a
@@ -184,18 +213,24 @@ func (s *Snapshot) Resolve(key quota.Key, windowStart time.Time) (Terms, Match, 
 		m.Plan, m.PlanDefault = s.doc.DefaultPlan, true
 	}
 	terms, overshoot := r.terms, r.dimension.Overshoot
-	terms.Limit = r.dimension.Limit
+	terms.Limit, terms.Rate = r.dimension.Limit, r.dimension.Rate
 	if p, ok := r.plans[m.Plan]; ok {
 		m.Rule, m.PlanKnown = RulePlan, true
-		terms.Limit, overshoot = p.Limit, r.dimension.overshootOf(p)
+		terms.Limit, terms.Rate, overshoot = p.Limit, p.Rate, r.dimension.overshootOf(p)
+		if p.LeaseMax > 0 {
+			terms.LeaseMax = p.LeaseMax
+		}
 	}
-	if o, ok := r.overrides[key.Tenant]; ok {
-		m.Override, m.Lapsed = o, !windowStart.Before(o.Expires)
-		if !m.Lapsed {
-			m.Rule, terms.Limit = RuleOverride, o.Limit
+	if o, lapsed := r.override(key.Tenant, windowStart); o != nil {
+		m.Override, m.Lapsed = o, lapsed
+		if !lapsed {
+			m.Rule, terms.Limit, terms.Rate = RuleOverride, o.Limit, o.Rate
 		}
 	}
 	terms.Budget = overshoot.Of(terms.Limit)
+	if !terms.Limit.Unlimited { // a small plan does not inherit an emergency larger than its contract
+		terms.Outage.Budget = min(terms.Outage.Budget, terms.Limit.Units)
+	}
 	return terms, m, nil
 }
 

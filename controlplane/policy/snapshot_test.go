@@ -182,6 +182,46 @@ func TestW7ExplainSaysWhichRuleAndWhy(t *testing.T) {
 	}
 }
 
+func TestExplainShowsEveryKind(t *testing.T) {
+	t.Parallel()
+	s := mustParse(t, `dimensions:
+- {name: calls, kind: rate, limit: 100/s, burst: 200, class: hard}
+- {name: jobs, kind: concurrency, limit: 20, max_hold: 2h, class: hard, unit: jobs}
+- name: exports
+  kind: period
+  limit: 1000
+  period: {every: day}
+  class: hard
+  outage: {mode: extend, rate: 50/s, budget: 500}
+  lease:
+    regions: {eu: {floor: 10%, ceiling: 60%}}
+    schedule: [{from: "08:00", to: "20:00", max: 9, ttl: 10s}]
+operations:
+- {name: export, takes: [{dimension: exports, cost: 3}, {dimension: jobs}], outage: closed}
+`).Snapshot(7)
+	for dimension, want := range map[string][]string{
+		"calls": {"dimension calls: rate limit, class hard, policy version 7", "limit: 100/s with burst 200 requests, decided by the default of calls", "overshoot budget: 20"},
+		"jobs": {"dimension jobs: concurrency limit, a run takes at most 2h, class hard, policy version 7", "limit: 20 jobs, decided by the default of jobs",
+			"operation export: takes 1, in an outage closed after 10s"},
+		"exports": {"leases: ttl 10s, grace 1s, at most 9, next one asked at 20%, as scheduled for 08:00-20:00", "region eu: 10% to 60% of the budget",
+			"outage: extend after 10s, at 50/s of all agents together, at most 500 a window", "statement: final once nothing is open, or 72h after the window",
+			"operation export: takes 3, in an outage closed after 10s"},
+	} {
+		lines, err := s.Explain(quota.Key{Tenant: "acme", Dimension: dimension}, today)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range want {
+			if !slices.Contains(lines, line) {
+				t.Errorf("%s: no line %q in\n%s", dimension, line, strings.Join(lines, "\n"))
+			}
+		}
+		if windowed := slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "window: ") }); windowed != (dimension == "exports") {
+			t.Errorf("%s: a window is shown: %v", dimension, windowed)
+		}
+	}
+}
+
 func TestNearNames(t *testing.T) {
 	t.Parallel()
 	names := []string{"api_calls", "api_call", "llm_tokens", "report_export", "report_import"}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quotalease/quotalease/ledger/quota"
 )
 
 func TestTextRoundTrip(t *testing.T) {
@@ -67,6 +69,14 @@ func FuzzParse(f *testing.F) {
 	f.Add(dimensionWith())
 	f.Add(dimensionWith("overshoot: 250", "lease: {ttl: 2ms, grace: 1s, max: 5, low_watermark: 0.5%}",
 		"outage: {mode: open, after: 0s, for: 5m}", "cold: {wait: 0s, then: debt, units: 3}"))
+	f.Add(rateWith("limit: 1000/60s", "burst: 2000", "plans: {pro: {limit: 5/d, burst: 0, lease: {max: 5}}}",
+		"overrides:", "- {tenant: t, limit: 5/90s, owner: o, reason: r, expires: 2027-01-01}"))
+	f.Add(rateWith())
+	f.Add(slotsWith("limit: 20", "max_hold: 2h", "overshoot: 3"))
+	f.Add(dimensionWith("statement: {final_after: 24h}", "outage: {mode: extend, after: 3s, rate: 50/s, budget: 500}",
+		"lease:", "  regions: {ap-seoul: {floor: 20%, ceiling: 60%}, eu: {}}",
+		"  schedule:", `  - {from: "08:00", to: "20:00", max: 3, ttl: 10s}`, `  - {from: "22:00", to: "06:00", max: 5}`))
+	f.Add(operationsWith("- {name: x, takes: [{dimension: a, cost: 2}], outage: closed}", "- {name: y, takes: [{dimension: a}], outage: {mode: open, for: 5m}}"))
 	f.Add(swap("limit", "limit: unlimited"))
 	f.Add(swap("limit", "limit: 9223372036854775807"))
 	f.Add("---\n# file: a.yaml\n" + dimensionWith() + "---\n# file: \"\\x00\"\n# nothing\n")
@@ -100,12 +110,43 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("the text comes back as something else: %v", Diff(d, again))
 		}
 		for _, dim := range d.Snapshot(1).Dimensions() {
-			if l := dim.Lease; l.TTL <= time.Millisecond || l.TTL > dim.Period.Shortest() || l.Grace < leastGrace(l.TTL) {
-				t.Fatalf("lease %+v in windows of %s", l, dim.Period)
-			}
+			soundDimension(t, dim)
 			if b := dim.Overshoot.Of(dim.Limit); !dim.Limit.Unlimited && (b.Unlimited || b.Units < 0 || b.Units > dim.Limit.Units) {
 				t.Fatalf("budget %+v of limit %+v", b, dim.Limit)
 			}
 		}
 	})
+}
+
+// soundDimension holds a dimension that was accepted to what others rely on.
+func soundDimension(t *testing.T, dim *Dimension) {
+	t.Helper()
+	period := dim.Kind == quota.Period
+	if period == (dim.Period == quota.Calendar{}) || period == (dim.FinalAfter == 0) || (dim.Kind == quota.Concurrency) == (dim.MaxHold == 0) {
+		t.Fatalf("kind %s with period %s, final after %s, hold %s", dim.Kind, dim.Period, dim.FinalAfter, dim.MaxHold)
+	}
+	if rated := dim.Kind == quota.RateLimit && !dim.Limit.Unlimited; rated != (dim.Rate.Per > 0) || dim.Rate.Units < 0 ||
+		rated && dim.Rate.Units == 0 && dim.Limit.Units > 0 {
+		t.Fatalf("kind %s with rate %v and limit %v", dim.Kind, dim.Rate, dim.Limit)
+	}
+	if o := dim.Outage; o.Extend && (!period || dim.Class == quota.Exact || o.Budget < 1 || o.Rate.Units < 1 || o.Open) {
+		t.Fatalf("outage %+v of a %s %s", o, dim.Class, dim.Kind)
+	}
+	var floors Percent
+	for _, r := range dim.Lease.Regions {
+		floors += r.Floor
+	}
+	if floors > wholePercent {
+		t.Fatalf("floors of %s together", floors)
+	}
+	for minute := range minutesPerDay {
+		at := today.Add(time.Duration(minute) * time.Minute)
+		l := dim.LeaseAt("pro", at)
+		if l.TTL <= time.Millisecond || l.Grace < leastGrace(l.TTL) || l.Max < 0 || period && l.TTL > dim.Period.Shortest() {
+			t.Fatalf("lease %+v in windows of %s", l, dim.Period)
+		}
+		if len(l.Schedule) == 0 {
+			break // the same all day
+		}
+	}
 }

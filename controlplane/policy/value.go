@@ -24,7 +24,7 @@ const (
 
 // word reads one of a few words.
 func (v value) word(words ...string) (string, bool) {
-	allowed := strings.Join(words, " or ")
+	allowed := orList(words)
 	s, tag, ok := v.scalar(allowed)
 	if !ok {
 		return "", false
@@ -34,6 +34,15 @@ func (v value) word(words ...string) (string, bool) {
 		return "", false
 	}
 	return s, true
+}
+
+// orList joins words as people do: a, b or c.
+func orList(words []string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // is reports whether the value is a certain word. What else it may be wrong with is left to
@@ -111,7 +120,18 @@ func (v value) whole(least quota.Units, allowed string) (quota.Units, bool) {
 		v.refuse(problem, allowed)
 		return 0, false
 	}
+	n, ok := v.digits(s, allowed)
+	if ok && n < least {
+		v.refuse(s+" is too small", allowed)
+		return 0, false
+	}
+	return n, ok
+}
+
+// digits reads decimal digits, maybe behind a minus, as an amount of 0 or more.
+func (v value) digits(s, allowed string) (quota.Units, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
+	digits := strings.TrimPrefix(s, "-")
 	switch {
 	case err != nil:
 		v.refuse(shorten(s)+" leaves the int64 range", allowed+", up to "+maxInt64Text)
@@ -119,8 +139,6 @@ func (v value) whole(least quota.Units, allowed string) (quota.Units, bool) {
 		v.refuse(shorten(s)+" begins with a 0 and could be read as octal", allowed)
 	case n < 0:
 		v.refuse(s+" is below zero", allowed)
-	case quota.Units(n) < least:
-		v.refuse(s+" is too small", allowed)
 	default:
 		return quota.Units(n), true
 	}

@@ -124,6 +124,14 @@ func (s *adminService) RollbackPolicy(ctx context.Context, m *pb.RollbackPolicyR
 	return s.control.RollbackPolicy(ctx, m)
 }
 
+func (s *adminService) AddOverride(ctx context.Context, m *pb.AddOverrideRequest) (*pb.ApplyPolicyReply, error) {
+	return s.control.AddOverride(ctx, m)
+}
+
+func (s *adminService) RemoveOverride(ctx context.Context, m *pb.RemoveOverrideRequest) (*pb.ApplyPolicyReply, error) {
+	return s.control.RemoveOverride(ctx, m)
+}
+
 func (s *adminService) ExplainPolicy(ctx context.Context, m *pb.ExplainPolicyRequest) (*pb.ExplainPolicyReply, error) {
 	return s.control.ExplainPolicy(ctx, m)
 }

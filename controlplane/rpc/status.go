@@ -37,6 +37,7 @@ func codeOf(err error) codes.Code {
 		{ledger.ErrClock, codes.Unavailable},
 		{policy.ErrNoPolicy, codes.NotFound},
 		{policy.ErrNoVersion, codes.NotFound},
+		{policy.ErrNoOverride, codes.NotFound},
 		{policy.ErrUnknownDimension, codes.NotFound},
 		{policy.ErrUnknownTenant, codes.NotFound},
 		{policy.ErrConflict, codes.Aborted},

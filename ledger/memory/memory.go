@@ -196,5 +196,6 @@ func plus(x, y ledger.Tally) ledger.Tally {
 		Unleased: x.Unleased + y.Unleased, Outstanding: x.Outstanding + y.Outstanding,
 		Held: x.Held + y.Held, Uncertain: x.Uncertain + y.Uncertain, Expired: x.Expired + y.Expired,
 		Revoked: x.Revoked + y.Revoked, Returned: x.Returned + y.Returned,
+		Emergency: x.Emergency + y.Emergency, Extended: x.Extended + y.Extended,
 	}
 }

@@ -17,11 +17,14 @@ const pageAccountsSQL = `-- name: page_accounts
 SELECT a.id, a.tenant, a.dimension, a.window_start, a.window_end,
        a.policy_version, a.kind, a.class, a.unit_limit, a.budget, a.ttl, a.grace,
        a.granted, a.consumed_reported, a.spent, a.unleased, a.outstanding, a.held, a.uncertain,
-       a.expired, a.revoked, a.returned,
+       a.expired, a.revoked, a.returned, a.emergency, a.extended,
        a.generation, a.committed, a.largest_limit, a.overshoot, a.clock, a.waiting,
+       a.rate_units, a.rate_per, a.max_hold, a.pot, a.final_after, a.bucket_spent, a.bucket_part, a.bucket_at,
+       a.credit, a.released, a.opening_limit, a.opened_at, a.closed_at, a.final_at, a.revision,
        coalesce(f.granted, 0), coalesce(f.consumed_reported, 0), coalesce(f.spent, 0),
        coalesce(f.unleased, 0), coalesce(f.outstanding, 0), coalesce(f.held, 0),
-       coalesce(f.uncertain, 0), coalesce(f.expired, 0), coalesce(f.revoked, 0), coalesce(f.returned, 0)
+       coalesce(f.uncertain, 0), coalesce(f.expired, 0), coalesce(f.revoked, 0), coalesce(f.returned, 0),
+       coalesce(f.emergency, 0), coalesce(f.extended, 0)
 FROM account a
 LEFT JOIN account_folded f ON f.account_id = a.id
 WHERE a.id > $1::bigint
@@ -32,9 +35,9 @@ const streamGrantsSQL = `-- name: stream_grants
 SELECT a.tenant, a.dimension, a.window_start, a.window_end,
        g.id, g.kind, g.state, g.class, g.agent, g.region, g.asked, g.need, g.amount, g.reason,
        g.generation, g.policy_version, g.issued_at, g.ttl, g.expires_at, g.closes_at, g.revoked_at, g.updated_at,
-       g.taken, g.refunded, g.back, g.moved,
+       g.taken, g.refunded, g.back, g.moved, g.starts_at, g.ends_at, g.delay, g.drip, g.seq, g.in_use,
        g.granted, g.consumed_reported, g.spent, g.unleased, g.outstanding, g.held,
-       g.uncertain, g.expired, g.revoked, g.returned
+       g.uncertain, g.expired, g.revoked, g.returned, g.emergency, g.extended
 FROM lease_grant g
 JOIN account a ON a.id = g.account_id
 WHERE g.account_id BETWEEN $1::bigint AND $2::bigint

@@ -20,7 +20,7 @@ const loadGrantsSQL = `-- name: load_grants
 SELECT a.tenant, a.dimension, a.window_start, a.window_end,
        g.id, g.kind, g.state, g.class, g.agent, g.region, g.asked, g.need, g.amount, g.reason,
        g.generation, g.policy_version, g.issued_at, g.ttl, g.expires_at, g.closes_at, g.revoked_at, g.updated_at,
-       g.taken, g.refunded, g.back, g.moved
+       g.taken, g.refunded, g.back, g.moved, g.starts_at, g.ends_at, g.delay, g.drip, g.seq, g.in_use
 FROM lease_grant g
 JOIN account a ON a.id = g.account_id
 WHERE g.id = ANY (ARRAY(
@@ -73,7 +73,7 @@ const maxPairs = 4096
 
 // loadParticipantsSQL reads the agents that count now or soon. Older rows wait for Prune.
 const loadParticipantsSQL = `-- name: load_participants
-SELECT p.tenant, p.dimension, p.agent, p.last_seen
+SELECT p.tenant, p.dimension, p.agent, p.last_seen, p.region, p.demand
 FROM unnest($1::text[], $2::text[]) AS k (tenant, dimension)
 JOIN participant p ON p.tenant = k.tenant AND p.dimension = k.dimension
 WHERE p.last_seen > $3::timestamptz`
@@ -135,5 +135,5 @@ func (tx *transaction) participantsSince() time.Time {
 }
 
 func participantFields(p *ledger.Participant) []any {
-	return []any{&p.Key.Tenant, &p.Key.Dimension, (*identity)(&p.Agent), (*instant)(&p.LastSeen)}
+	return []any{&p.Key.Tenant, &p.Key.Dimension, (*identity)(&p.Agent), (*instant)(&p.LastSeen), &p.Region, (*int64)(&p.Demand)}
 }

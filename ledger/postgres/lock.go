@@ -86,8 +86,10 @@ const lockAccountsSQL = `-- name: lock_accounts
 SELECT a.id, a.tenant, a.dimension, a.window_start, a.window_end,
        a.policy_version, a.kind, a.class, a.unit_limit, a.budget, a.ttl, a.grace,
        a.granted, a.consumed_reported, a.spent, a.unleased, a.outstanding, a.held, a.uncertain,
-       a.expired, a.revoked, a.returned,
-       a.generation, a.committed, a.largest_limit, a.overshoot, a.clock, a.waiting
+       a.expired, a.revoked, a.returned, a.emergency, a.extended,
+       a.generation, a.committed, a.largest_limit, a.overshoot, a.clock, a.waiting,
+       a.rate_units, a.rate_per, a.max_hold, a.pot, a.final_after, a.bucket_spent, a.bucket_part, a.bucket_at,
+       a.credit, a.released, a.opening_limit, a.opened_at, a.closed_at, a.final_at, a.revision
 FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[])
      WITH ORDINALITY AS w (tenant, dimension, window_start, window_end, place)
 JOIN account a ON a.tenant = w.tenant AND a.dimension = w.dimension

@@ -80,8 +80,10 @@ const listAccountsSQL = `-- name: list_accounts
 SELECT a.tenant, a.dimension, a.window_start, a.window_end,
        a.policy_version, a.kind, a.class, a.unit_limit, a.budget, a.ttl, a.grace,
        a.granted, a.consumed_reported, a.spent, a.unleased, a.outstanding, a.held, a.uncertain,
-       a.expired, a.revoked, a.returned,
-       a.generation, a.committed, a.largest_limit, a.overshoot, a.clock, a.waiting
+       a.expired, a.revoked, a.returned, a.emergency, a.extended,
+       a.generation, a.committed, a.largest_limit, a.overshoot, a.clock, a.waiting,
+       a.rate_units, a.rate_per, a.max_hold, a.pot, a.final_after, a.bucket_spent, a.bucket_part, a.bucket_at,
+       a.credit, a.released, a.opening_limit, a.opened_at, a.closed_at, a.final_at, a.revision
 FROM account a
 WHERE ($1::text IS NULL OR a.tenant = $1::text)
   AND ($2::text IS NULL OR a.dimension = $2::text)
@@ -111,7 +113,7 @@ const listGrantsSQL = `-- name: list_grants
 SELECT a.tenant, a.dimension, a.window_start, a.window_end,
        g.id, g.kind, g.state, g.class, g.agent, g.region, g.asked, g.need, g.amount, g.reason,
        g.generation, g.policy_version, g.issued_at, g.ttl, g.expires_at, g.closes_at, g.revoked_at, g.updated_at,
-       g.taken, g.refunded, g.back, g.moved
+       g.taken, g.refunded, g.back, g.moved, g.starts_at, g.ends_at, g.delay, g.drip, g.seq, g.in_use
 FROM lease_grant g
 JOIN account a ON a.id = g.account_id
 WHERE ($1::uuid IS NULL OR g.id = $1::uuid)

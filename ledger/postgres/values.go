@@ -87,7 +87,7 @@ func column[T, V any](items []T, value func(*T) V) []V {
 	return values
 }
 
-// tallyColumns are the ten counters of each item, in the order of ledger.TallyNames.
+// tallyColumns are the counters of each item, in the order of ledger.TallyNames.
 func tallyColumns[T any](items []T, tally func(*T) ledger.Tally) []any {
 	columns := make([][]int64, ledger.Counters)
 	for c := range columns {
@@ -109,7 +109,7 @@ func tallyFields(t *ledger.Tally) []any {
 	return []any{
 		(*int64)(&t.Granted), (*int64)(&t.Leased), (*int64)(&t.Spent), (*int64)(&t.Unleased),
 		(*int64)(&t.Outstanding), (*int64)(&t.Held), (*int64)(&t.Uncertain), (*int64)(&t.Expired),
-		(*int64)(&t.Revoked), (*int64)(&t.Returned),
+		(*int64)(&t.Revoked), (*int64)(&t.Returned), (*int64)(&t.Emergency), (*int64)(&t.Extended),
 	}
 }
 
@@ -128,7 +128,11 @@ func accountFields(a *ledger.Account) []any {
 	fields = append(fields, tallyFields(&a.Tally)...)
 	return append(fields,
 		&a.Generation, (*int64)(&a.Committed), (*limit)(&a.Largest), (*int64)(&a.Overshoot),
-		(*instant)(&a.Clock), &a.Waiting)
+		(*instant)(&a.Clock), &a.Waiting,
+		(*int64)(&a.Rate.Units), &a.Rate.Per, &a.MaxHold, (*int64)(&a.Pot), &a.FinalAfter,
+		(*int64)(&a.Bucket.Spent), (*int64)(&a.Bucket.Part), (*instant)(&a.Bucket.At),
+		(*int64)(&a.Credit), (*int64)(&a.Released), (*limit)(&a.Opening), (*instant)(&a.OpenedAt),
+		(*instant)(&a.ClosedAt), (*instant)(&a.FinalAt), &a.Revision)
 }
 
 // grantFields are the columns of a grant without its tally, in the order in which every
@@ -139,7 +143,8 @@ func grantFields(g *ledger.Grant) []any {
 		&g.Region, (*int64)(&g.Asked), (*int64)(&g.Need), (*int64)(&g.Amount), (*string)(&g.Reason),
 		&g.Generation, &g.PolicyVersion, (*instant)(&g.IssuedAt), &g.TTL, (*instant)(&g.ExpiresAt),
 		(*instant)(&g.ClosesAt), (*instant)(&g.RevokedAt), (*instant)(&g.UpdatedAt),
-		(*int64)(&g.Taken), (*int64)(&g.Refunded), (*int64)(&g.Back), (*int64)(&g.Uncertain))
+		(*int64)(&g.Taken), (*int64)(&g.Refunded), (*int64)(&g.Back), (*int64)(&g.Uncertain),
+		(*instant)(&g.StartsAt), (*instant)(&g.EndsAt), &g.Delay, &g.Drip, &g.Seq, (*int64)(&g.InUse))
 }
 
 func intervalOf(d time.Duration) pgtype.Interval {

@@ -28,29 +28,42 @@ SET policy_version = w.policy_version, kind = w.kind, class = w.class, unit_limi
     overshoot = w.overshoot, clock = w.clock, waiting = w.waiting,
     granted = w.granted, consumed_reported = w.consumed_reported, spent = w.spent,
     unleased = w.unleased, outstanding = w.outstanding, held = w.held, uncertain = w.uncertain,
-    expired = w.expired, revoked = w.revoked, returned = w.returned
+    expired = w.expired, revoked = w.revoked, returned = w.returned,
+    emergency = w.emergency, extended = w.extended,
+    rate_units = w.rate_units, rate_per = w.rate_per, max_hold = w.max_hold, pot = w.pot,
+    final_after = w.final_after, bucket_spent = w.bucket_spent, bucket_part = w.bucket_part,
+    bucket_at = w.bucket_at, credit = w.credit, released = w.released,
+    opening_limit = w.opening_limit, opened_at = w.opened_at, closed_at = w.closed_at,
+    final_at = w.final_at, revision = w.revision
 FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::smallint[], $5::bigint[], $6::bigint[],
             $7::interval[], $8::interval[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[],
             $13::timestamptz[], $14::boolean[],
-            $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[],
-            $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[])
+            $15::bigint[], $16::interval[], $17::interval[], $18::bigint[], $19::interval[],
+            $20::bigint[], $21::bigint[], $22::timestamptz[], $23::bigint[], $24::bigint[],
+            $25::bigint[], $26::timestamptz[], $27::timestamptz[], $28::timestamptz[], $29::bigint[],
+            $30::bigint[], $31::bigint[], $32::bigint[], $33::bigint[], $34::bigint[], $35::bigint[],
+            $36::bigint[], $37::bigint[], $38::bigint[], $39::bigint[], $40::bigint[], $41::bigint[])
      AS w (id, policy_version, kind, class, unit_limit, budget,
            ttl, grace, generation, committed, largest_limit, overshoot,
            clock, waiting,
+           rate_units, rate_per, max_hold, pot, final_after,
+           bucket_spent, bucket_part, bucket_at, credit, released,
+           opening_limit, opened_at, closed_at, final_at, revision,
            granted, consumed_reported, spent, unleased, outstanding, held,
-           uncertain, expired, revoked, returned)
+           uncertain, expired, revoked, returned, emergency, extended)
 WHERE a.id = w.id`
 
 // upsertFoldedSQL adds the sums of grants that go.
 const upsertFoldedSQL = `-- name: upsert_folded
 INSERT INTO account_folded (account_id, granted, consumed_reported, spent, unleased, outstanding,
-                            held, uncertain, expired, revoked, returned)
+                            held, uncertain, expired, revoked, returned, emergency, extended)
 SELECT w.account_id, w.granted, w.consumed_reported, w.spent, w.unleased, w.outstanding,
-       w.held, w.uncertain, w.expired, w.revoked, w.returned
+       w.held, w.uncertain, w.expired, w.revoked, w.returned, w.emergency, w.extended
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
-            $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[])
+            $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[],
+            $12::bigint[], $13::bigint[])
      AS w (account_id, granted, consumed_reported, spent, unleased, outstanding,
-           held, uncertain, expired, revoked, returned)
+           held, uncertain, expired, revoked, returned, emergency, extended)
 ON CONFLICT (account_id) DO UPDATE
 SET granted = account_folded.granted + EXCLUDED.granted,
     consumed_reported = account_folded.consumed_reported + EXCLUDED.consumed_reported,
@@ -61,15 +74,19 @@ SET granted = account_folded.granted + EXCLUDED.granted,
     uncertain = account_folded.uncertain + EXCLUDED.uncertain,
     expired = account_folded.expired + EXCLUDED.expired,
     revoked = account_folded.revoked + EXCLUDED.revoked,
-    returned = account_folded.returned + EXCLUDED.returned`
+    returned = account_folded.returned + EXCLUDED.returned,
+    emergency = account_folded.emergency + EXCLUDED.emergency,
+    extended = account_folded.extended + EXCLUDED.extended`
 
 // upsertParticipantsSQL keeps the later time: two windows of one key are locked apart.
 const upsertParticipantsSQL = `-- name: upsert_participants
-INSERT INTO participant (tenant, dimension, agent, last_seen)
-SELECT w.tenant, w.dimension, w.agent, w.last_seen
-FROM unnest($1::text[], $2::text[], $3::uuid[], $4::timestamptz[]) AS w (tenant, dimension, agent, last_seen)
+INSERT INTO participant (tenant, dimension, agent, last_seen, region, demand)
+SELECT w.tenant, w.dimension, w.agent, w.last_seen, w.region, w.demand
+FROM unnest($1::text[], $2::text[], $3::uuid[], $4::timestamptz[], $5::text[], $6::bigint[])
+     AS w (tenant, dimension, agent, last_seen, region, demand)
 ON CONFLICT (tenant, dimension, agent) DO UPDATE
-SET last_seen = greatest(participant.last_seen, EXCLUDED.last_seen)`
+SET last_seen = greatest(participant.last_seen, EXCLUDED.last_seen),
+    region = EXCLUDED.region, demand = EXCLUDED.demand`
 
 // commit is the third round trip: all writes and COMMIT in one batch. The caller's context
 // cannot end it; it has a time of its own.
@@ -163,6 +180,21 @@ func (tx *transaction) accountArgs(accounts []ledger.Account) []any {
 		column(accounts, func(a *ledger.Account) int64 { return int64(a.Overshoot) }),
 		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.Clock) }),
 		column(accounts, func(a *ledger.Account) bool { return a.Waiting }),
+		column(accounts, func(a *ledger.Account) int64 { return int64(a.Rate.Units) }),
+		column(accounts, func(a *ledger.Account) pgtype.Interval { return intervalOf(a.Rate.Per) }),
+		column(accounts, func(a *ledger.Account) pgtype.Interval { return intervalOf(a.MaxHold) }),
+		column(accounts, func(a *ledger.Account) int64 { return int64(a.Pot) }),
+		column(accounts, func(a *ledger.Account) pgtype.Interval { return intervalOf(a.FinalAfter) }),
+		column(accounts, func(a *ledger.Account) int64 { return int64(a.Bucket.Spent) }),
+		column(accounts, func(a *ledger.Account) int64 { return int64(a.Bucket.Part) }),
+		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.Bucket.At) }),
+		column(accounts, func(a *ledger.Account) int64 { return int64(a.Credit) }),
+		column(accounts, func(a *ledger.Account) int64 { return int64(a.Released) }),
+		column(accounts, func(a *ledger.Account) pgtype.Int8 { return limitOf(a.Opening) }),
+		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.OpenedAt) }),
+		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.ClosedAt) }),
+		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.FinalAt) }),
+		column(accounts, func(a *ledger.Account) int64 { return a.Revision }),
 	}, tallyColumns(accounts, func(a *ledger.Account) ledger.Tally { return a.Tally })...)
 }
 
@@ -179,5 +211,7 @@ func participantArgs(ps []ledger.Participant) []any {
 		column(ps, func(p *ledger.Participant) string { return p.Key.Dimension }),
 		column(ps, func(p *ledger.Participant) pgtype.UUID { return uuidOf(p.Agent) }),
 		column(ps, func(p *ledger.Participant) pgtype.Timestamptz { return timeOf(p.LastSeen) }),
+		column(ps, func(p *ledger.Participant) string { return p.Region }),
+		column(ps, func(p *ledger.Participant) int64 { return int64(p.Demand) }),
 	}
 }

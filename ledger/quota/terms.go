@@ -28,15 +28,19 @@ type Kind int16
 
 // The kinds. Their numbers are stored: they never change.
 const (
-	Period Kind = 1 // how much in this window
+	Period      Kind = 1 // how much in this window
+	RateLimit   Kind = 2 // how fast, now: a rate and a burst
+	Concurrency Kind = 3 // how many at once
 )
 
-var kindNames = map[Kind]string{Period: "period"}
+var kindNames = map[Kind]string{Period: "period", RateLimit: "rate", Concurrency: "concurrency"}
 
 func (k Kind) String() string { return nameOf(kindNames, k, "kind") }
 
 // ParseKind reads a kind as policy files and the protocol write it.
-func ParseKind(s string) (Kind, error) { return parse(kindNames, s, "kind", "period") }
+func ParseKind(s string) (Kind, error) {
+	return parse(kindNames, s, "kind", "period, rate or concurrency")
+}
 
 // Reason says why something was denied, in the words that every door uses.
 type Reason string

@@ -3,6 +3,7 @@ package quota
 import (
 	"errors"
 	"math"
+	"time"
 )
 
 // Units is an amount in a dimension's own unit (requests, tokens, bytes, cents).
@@ -50,3 +51,9 @@ func LimitOf(n Units) Limit { return Limit{Units: n} }
 
 // NoLimit is the limit that is none.
 var NoLimit = Limit{Unlimited: true}
+
+// Rate is how fast units come back: Units per Per. The zero value is no rate.
+type Rate struct {
+	Units Units
+	Per   time.Duration
+}

@@ -7,4 +7,6 @@
 //     (TestAppendIsOrdered, TestConcurrentAppend)
 //   - What was stored comes back, in every mode of a pooled connection.
 //     (TestRecordComesBack)
+//   - Overrides by command are kept with each version, and none is lost when several are made
+//     at once. (TestOverridesAreVersioned, TestConcurrentOverridesAllStay)
 package pglog

@@ -2,6 +2,7 @@ package pglog
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -24,7 +25,7 @@ var _ policy.Log = (*PolicyLog)(nil)
 func New(pool *pgxpool.Pool) *PolicyLog { return &PolicyLog{pool: pool} }
 
 const headSQL = `-- name: policy_head
-SELECT v.version, v.text, v.sum, v.source, v.who, v.why, v.at
+SELECT v.version, v.text, v.sum, v.overrides::text, v.source, v.who, v.why, v.at
 FROM policy_head h
 JOIN policy_version v ON v.version = h.version`
 
@@ -41,7 +42,7 @@ func (l *PolicyLog) Head(ctx context.Context) (policy.Record, error) {
 }
 
 const getSQL = `-- name: policy_get
-SELECT version, text, sum, source, who, why, at
+SELECT version, text, sum, overrides::text, source, who, why, at
 FROM policy_version
 WHERE version = $1::bigint`
 
@@ -57,14 +58,14 @@ func (l *PolicyLog) Get(ctx context.Context, version int64) (policy.Record, erro
 	return r, nil
 }
 
-// historySQL leaves out the texts: they may be large, and a history is read for who and why.
+// historySQL leaves out the texts and overrides: they may be large, and a history is read for who and why.
 const historySQL = `-- name: policy_history
-SELECT version, '' AS text, sum, source, who, why, at
+SELECT version, '' AS text, sum, '[]' AS overrides, source, who, why, at
 FROM policy_version
 ORDER BY version DESC
 LIMIT $1::integer`
 
-// History implements policy.Log. The records come without their Text.
+// History implements policy.Log. The records come without their Text and Overrides.
 func (l *PolicyLog) History(ctx context.Context, limit int) ([]policy.Record, error) {
 	rows, err := l.pool.Query(ctx, historySQL, int32(min(max(limit, 0), 1<<30)))
 	if err != nil {
@@ -82,8 +83,8 @@ const lockHeadSQL = `-- name: policy_lock_head
 SELECT version FROM policy_head FOR UPDATE`
 
 const insertSQL = `-- name: policy_insert
-INSERT INTO policy_version (version, at, text, sum, source, who, why)
-VALUES ($1::bigint, clock_timestamp(), $2::text, $3::text, $4::text, $5::text, $6::text)`
+INSERT INTO policy_version (version, at, text, sum, overrides, source, who, why)
+VALUES ($1::bigint, clock_timestamp(), $2::text, $3::text, $4::text::jsonb, $5::text, $6::text, $7::text)`
 
 const moveHeadSQL = `-- name: policy_move_head
 UPDATE policy_head SET version = $1::bigint`
@@ -91,7 +92,11 @@ UPDATE policy_head SET version = $1::bigint`
 // Append implements policy.Log.
 func (l *PolicyLog) Append(ctx context.Context, after int64, r policy.Record) (int64, error) {
 	version := after + 1
-	err := pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
+	overrides, err := json.Marshal(append([]policy.CommandOverride{}, r.Overrides...)) // a list, if empty
+	if err != nil {
+		return 0, fmt.Errorf("write the overrides of policy version %d: %w", version, err)
+	}
+	err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
 		var head int64
 		if err := tx.QueryRow(ctx, lockHeadSQL).Scan(&head); err != nil {
 			return err
@@ -99,7 +104,7 @@ func (l *PolicyLog) Append(ctx context.Context, after int64, r policy.Record) (i
 		if head != after {
 			return policy.ErrConflict
 		}
-		if _, err := tx.Exec(ctx, insertSQL, version, r.Text, r.Sum, string(r.Source), r.Who, r.Why); err != nil {
+		if _, err := tx.Exec(ctx, insertSQL, version, r.Text, r.Sum, string(overrides), string(r.Source), r.Who, r.Why); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, moveHeadSQL, version)
@@ -116,11 +121,15 @@ func (l *PolicyLog) Append(ctx context.Context, after int64, r policy.Record) (i
 
 func scan(row pgx.Row) (policy.Record, error) {
 	var (
-		r  policy.Record
-		at time.Time
+		r         policy.Record
+		overrides string
+		at        time.Time
 	)
-	if err := row.Scan(&r.Version, &r.Text, &r.Sum, (*string)(&r.Source), &r.Who, &r.Why, &at); err != nil {
+	if err := row.Scan(&r.Version, &r.Text, &r.Sum, &overrides, (*string)(&r.Source), &r.Who, &r.Why, &at); err != nil {
 		return policy.Record{}, err
+	}
+	if err := json.Unmarshal([]byte(overrides), &r.Overrides); err != nil {
+		return policy.Record{}, fmt.Errorf("read the overrides of policy version %d: %w", r.Version, err)
 	}
 	r.At = quota.At(at)
 	return r, nil

@@ -2,6 +2,7 @@ package pglog_test
 
 import (
 	"errors"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/quotalease/quotalease/controlplane/policy/pglog"
 	"github.com/quotalease/quotalease/ledger/ledgertest"
 	"github.com/quotalease/quotalease/ledger/postgres"
+	"github.com/quotalease/quotalease/ledger/quota"
 )
 
 func TestMain(m *testing.M) { ledgertest.Main(m) }
@@ -22,9 +24,25 @@ func record(text string) policy.Record {
 	return policy.Record{Text: text, Sum: "sum of " + text, Source: policy.SourceCLI, Who: "ops", Why: "because"}
 }
 
-func TestAppendIsOrdered(t *testing.T) {
+// logs are both kinds of log, which keep the same promises.
+var logs = map[string]func(t *testing.T) policy.Log{
+	"memory":   func(*testing.T) policy.Log { return policy.NewMemoryLog(time.Now) },
+	"postgres": func(t *testing.T) policy.Log { return pglog.New(ledgertest.Pool(t)) },
+}
+
+func ofBothLogs(t *testing.T, test func(t *testing.T, log policy.Log)) {
 	t.Parallel()
-	log := pglog.New(ledgertest.Pool(t))
+	for name, open := range logs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t))
+		})
+	}
+}
+
+func TestAppendIsOrdered(t *testing.T) { ofBothLogs(t, appendIsOrdered) }
+
+func appendIsOrdered(t *testing.T, log policy.Log) {
 	if _, err := log.Head(t.Context()); !errors.Is(err, policy.ErrNoPolicy) {
 		t.Errorf("Head of an empty log = %v, want ErrNoPolicy", err)
 	}
@@ -67,6 +85,7 @@ func TestRecordComesBack(t *testing.T) {
 			t.Cleanup(pool.Close)
 			log := pglog.New(pool)
 			want := record("dimensions:\n  - name: 'ü'\n")
+			want.Overrides = []policy.CommandOverride{override("acme", "80000")}
 			if _, err := log.Append(t.Context(), 0, want); err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +101,7 @@ func TestRecordComesBack(t *testing.T) {
 					t.Errorf("%s is dated %s", what, got.At)
 				}
 				want.Version, want.At = 1, got.At
-				if got != want {
+				if !reflect.DeepEqual(got, want) {
 					t.Errorf("%s = %+v, want %+v", what, got, want)
 				}
 			}
@@ -90,9 +109,9 @@ func TestRecordComesBack(t *testing.T) {
 	}
 }
 
-func TestConcurrentAppend(t *testing.T) {
-	t.Parallel()
-	log := pglog.New(ledgertest.Pool(t))
+func TestConcurrentAppend(t *testing.T) { ofBothLogs(t, concurrentAppend) }
+
+func concurrentAppend(t *testing.T, log policy.Log) {
 	var (
 		wg        sync.WaitGroup
 		won, lost atomic.Int64
@@ -113,5 +132,121 @@ func TestConcurrentAppend(t *testing.T) {
 	wg.Wait()
 	if won.Load() != 1 || lost.Load() != 7 {
 		t.Errorf("%d writers won and %d lost, want 1 and 7", won.Load(), lost.Load())
+	}
+}
+
+const policyYAML = `dimensions:
+- {name: exports, kind: period, limit: 1000, period: {every: day, timezone: Asia/Seoul}, class: hard}
+- {name: calls, kind: rate, limit: 100/s, class: hard}
+`
+
+var now = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+
+func override(tenant, limit string) policy.CommandOverride {
+	return policy.CommandOverride{Dimension: "exports", Tenant: tenant, Limit: limit, Owner: "sales-ops",
+		Reason: "Q4 \"deal\" \u2028 <ü>", Expires: "2027-01-31", Who: "ann", At: now}
+}
+
+func apply(t *testing.T, log policy.Log, text string, at time.Time) int64 {
+	t.Helper()
+	doc, err := policy.Parse([]policy.File{{Name: "p.yaml", Text: []byte(text)}}, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, _, err := policy.Apply(t.Context(), log, doc, policy.SourceCLI, "ops", "because")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return version
+}
+
+// limits are what tenants have in exports under the head version.
+func limits(t *testing.T, log policy.Log, tenants ...string) []quota.Units {
+	t.Helper()
+	head, err := log.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := head.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []quota.Units
+	for _, tenant := range tenants {
+		terms, _, err := doc.Snapshot(head.Version).Resolve(quota.Key{Tenant: tenant, Dimension: "exports"}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, terms.Limit.Units)
+	}
+	return found
+}
+
+func TestOverridesAreVersioned(t *testing.T) { ofBothLogs(t, overridesAreVersioned) }
+
+func overridesAreVersioned(t *testing.T, log policy.Log) {
+	ctx := t.Context()
+	if _, err := policy.AddOverride(ctx, log, override("acme", "80000"), now); !errors.Is(err, policy.ErrNoPolicy) {
+		t.Errorf("an override of nothing: %v, want ErrNoPolicy", err)
+	}
+	apply(t, log, policyYAML, now)
+	for i, c := range []policy.CommandOverride{override("acme", "80000"), override("globex", "90000")} {
+		applied, err := policy.AddOverride(ctx, log, c, now)
+		if err != nil || !applied.Changed || applied.Version != int64(i+2) || len(applied.Changes) != 1 {
+			t.Fatalf("add %d: %+v, %v", i, applied, err)
+		}
+	}
+	if got := limits(t, log, "acme", "globex", "other"); !reflect.DeepEqual(got, []quota.Units{80000, 90000, 1000}) {
+		t.Errorf("limits %v", got)
+	}
+	head, err := log.Head(ctx)
+	if err != nil || head.Source != policy.SourceOverride || head.Who != "ann" || head.Why != override("", "").Reason {
+		t.Errorf("head %+v, %v: want who and why of the command", head, err)
+	}
+	// New files keep both.
+	if v := apply(t, log, policyYAML+"tenants: [{tenant: acme}]\n", now); v != 4 {
+		t.Errorf("files are version %d, want 4", v)
+	}
+	if got := limits(t, log, "acme", "globex"); !reflect.DeepEqual(got, []quota.Units{80000, 90000}) {
+		t.Errorf("limits under the new files %v", got)
+	}
+	// A rollback brings files and overrides back.
+	if v, changed, err := policy.Rollback(ctx, log, 2, now, "bob", "globex has left"); err != nil || v != 5 || !changed {
+		t.Fatalf("rollback: %d, %v, %v", v, changed, err)
+	}
+	if got := limits(t, log, "acme", "globex"); !reflect.DeepEqual(got, []quota.Units{80000, 1000}) {
+		t.Errorf("limits after the rollback %v", got)
+	}
+	if _, err := policy.RemoveOverride(ctx, log, quota.Key{Tenant: "globex", Dimension: "exports"}, now, "bob", "typo"); !errors.Is(err, policy.ErrNoOverride) {
+		t.Errorf("remove what is not there: %v", err)
+	}
+	applied, err := policy.RemoveOverride(ctx, log, quota.Key{Tenant: "acme", Dimension: "exports"}, now, "bob", "the deal is off")
+	if err != nil || applied.Version != 6 || !applied.Changed {
+		t.Errorf("remove: %+v, %v", applied, err)
+	}
+	if got := limits(t, log, "acme"); got[0] != 1000 {
+		t.Errorf("limit after the removal %v", got)
+	}
+	if old, err := log.Get(ctx, 3); err != nil || len(old.Overrides) != 2 {
+		t.Errorf("the history has lost an override: %+v, %v", old, err)
+	}
+}
+
+func TestConcurrentOverridesAllStay(t *testing.T) { ofBothLogs(t, concurrentOverridesAllStay) }
+
+func concurrentOverridesAllStay(t *testing.T, log policy.Log) {
+	apply(t, log, policyYAML, now)
+	var wg sync.WaitGroup
+	tenants := []string{"a", "b", "c", "d"}
+	for _, tenant := range tenants {
+		wg.Go(func() {
+			if _, err := policy.AddOverride(t.Context(), log, override(tenant, "2000"), now); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if got := limits(t, log, tenants...); !reflect.DeepEqual(got, []quota.Units{2000, 2000, 2000, 2000}) {
+		t.Errorf("limits %v: an override was lost", got)
 	}
 }

@@ -258,7 +258,8 @@ func (x *GetPolicyRequest) GetVersion() int64 {
 type GetPolicyReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Version       *PolicyVersion         `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`           // of the files
+	Overrides     []*CommandOverride     `protobuf:"bytes,3,rep,name=overrides,proto3" json:"overrides,omitempty"` // made by command, beside the files
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -307,6 +308,115 @@ func (x *GetPolicyReply) GetText() string {
 	return ""
 }
 
+func (x *GetPolicyReply) GetOverrides() []*CommandOverride {
+	if x != nil {
+		return x.Overrides
+	}
+	return nil
+}
+
+// CommandOverride is an override as it was given by command; limit, burst and expires are
+// written as policy files write them.
+type CommandOverride struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Limit         string                 `protobuf:"bytes,2,opt,name=limit,proto3" json:"limit,omitempty"`
+	Burst         string                 `protobuf:"bytes,3,opt,name=burst,proto3" json:"burst,omitempty"` // kind rate; empty: as the limit says
+	Owner         string                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	Expires       string                 `protobuf:"bytes,6,opt,name=expires,proto3" json:"expires,omitempty"`
+	Who           string                 `protobuf:"bytes,7,opt,name=who,proto3" json:"who,omitempty"`
+	AtUs          int64                  `protobuf:"varint,8,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommandOverride) Reset() {
+	*x = CommandOverride{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommandOverride) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommandOverride) ProtoMessage() {}
+
+func (x *CommandOverride) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommandOverride.ProtoReflect.Descriptor instead.
+func (*CommandOverride) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CommandOverride) GetKey() *Key {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *CommandOverride) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *CommandOverride) GetBurst() string {
+	if x != nil {
+		return x.Burst
+	}
+	return ""
+}
+
+func (x *CommandOverride) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *CommandOverride) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *CommandOverride) GetExpires() string {
+	if x != nil {
+		return x.Expires
+	}
+	return ""
+}
+
+func (x *CommandOverride) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
+func (x *CommandOverride) GetAtUs() int64 {
+	if x != nil {
+		return x.AtUs
+	}
+	return 0
+}
+
 type PolicyVersion struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Version       int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -321,7 +431,7 @@ type PolicyVersion struct {
 
 func (x *PolicyVersion) Reset() {
 	*x = PolicyVersion{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[5]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -333,7 +443,7 @@ func (x *PolicyVersion) String() string {
 func (*PolicyVersion) ProtoMessage() {}
 
 func (x *PolicyVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[5]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -346,7 +456,7 @@ func (x *PolicyVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyVersion.ProtoReflect.Descriptor instead.
 func (*PolicyVersion) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PolicyVersion) GetVersion() int64 {
@@ -400,7 +510,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[6]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -412,7 +522,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[6]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -425,7 +535,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListPoliciesRequest) GetLimit() int32 {
@@ -444,7 +554,7 @@ type ListPoliciesReply struct {
 
 func (x *ListPoliciesReply) Reset() {
 	*x = ListPoliciesReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[7]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -456,7 +566,7 @@ func (x *ListPoliciesReply) String() string {
 func (*ListPoliciesReply) ProtoMessage() {}
 
 func (x *ListPoliciesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[7]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -469,7 +579,7 @@ func (x *ListPoliciesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesReply.ProtoReflect.Descriptor instead.
 func (*ListPoliciesReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListPoliciesReply) GetVersions() []*PolicyVersion {
@@ -490,7 +600,7 @@ type RollbackPolicyRequest struct {
 
 func (x *RollbackPolicyRequest) Reset() {
 	*x = RollbackPolicyRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[8]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -502,7 +612,7 @@ func (x *RollbackPolicyRequest) String() string {
 func (*RollbackPolicyRequest) ProtoMessage() {}
 
 func (x *RollbackPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[8]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -515,7 +625,7 @@ func (x *RollbackPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackPolicyRequest.ProtoReflect.Descriptor instead.
 func (*RollbackPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RollbackPolicyRequest) GetTo() int64 {
@@ -539,6 +649,110 @@ func (x *RollbackPolicyRequest) GetWhy() string {
 	return ""
 }
 
+type AddOverrideRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Override      *CommandOverride       `protobuf:"bytes,1,opt,name=override,proto3" json:"override,omitempty"` // at_us is the control plane's to say
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddOverrideRequest) Reset() {
+	*x = AddOverrideRequest{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddOverrideRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddOverrideRequest) ProtoMessage() {}
+
+func (x *AddOverrideRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddOverrideRequest.ProtoReflect.Descriptor instead.
+func (*AddOverrideRequest) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *AddOverrideRequest) GetOverride() *CommandOverride {
+	if x != nil {
+		return x.Override
+	}
+	return nil
+}
+
+type RemoveOverrideRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Who           string                 `protobuf:"bytes,2,opt,name=who,proto3" json:"who,omitempty"`
+	Why           string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveOverrideRequest) Reset() {
+	*x = RemoveOverrideRequest{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveOverrideRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveOverrideRequest) ProtoMessage() {}
+
+func (x *RemoveOverrideRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveOverrideRequest.ProtoReflect.Descriptor instead.
+func (*RemoveOverrideRequest) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RemoveOverrideRequest) GetKey() *Key {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *RemoveOverrideRequest) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
+func (x *RemoveOverrideRequest) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 type ExplainPolicyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -548,7 +762,7 @@ type ExplainPolicyRequest struct {
 
 func (x *ExplainPolicyRequest) Reset() {
 	*x = ExplainPolicyRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[9]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -560,7 +774,7 @@ func (x *ExplainPolicyRequest) String() string {
 func (*ExplainPolicyRequest) ProtoMessage() {}
 
 func (x *ExplainPolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[9]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -573,7 +787,7 @@ func (x *ExplainPolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainPolicyRequest.ProtoReflect.Descriptor instead.
 func (*ExplainPolicyRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExplainPolicyRequest) GetKey() *Key {
@@ -590,13 +804,14 @@ type ExplainPolicyReply struct {
 	Budget        int64                  `protobuf:"varint,3,opt,name=budget,proto3" json:"budget,omitempty"` // -1: unlimited
 	Rule          string                 `protobuf:"bytes,4,opt,name=rule,proto3" json:"rule,omitempty"`
 	PolicyVersion int64                  `protobuf:"varint,5,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
+	Rate          string                 `protobuf:"bytes,6,opt,name=rate,proto3" json:"rate,omitempty"` // kind rate: how fast limit, the burst, refills, e.g. 100/s
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExplainPolicyReply) Reset() {
 	*x = ExplainPolicyReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[10]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -608,7 +823,7 @@ func (x *ExplainPolicyReply) String() string {
 func (*ExplainPolicyReply) ProtoMessage() {}
 
 func (x *ExplainPolicyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[10]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -621,7 +836,7 @@ func (x *ExplainPolicyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainPolicyReply.ProtoReflect.Descriptor instead.
 func (*ExplainPolicyReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ExplainPolicyReply) GetLines() []string {
@@ -659,6 +874,13 @@ func (x *ExplainPolicyReply) GetPolicyVersion() int64 {
 	return 0
 }
 
+func (x *ExplainPolicyReply) GetRate() string {
+	if x != nil {
+		return x.Rate
+	}
+	return ""
+}
+
 type ListTenantsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"` // empty: all that policy lists or that used something in a current window
@@ -669,7 +891,7 @@ type ListTenantsRequest struct {
 
 func (x *ListTenantsRequest) Reset() {
 	*x = ListTenantsRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[11]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -681,7 +903,7 @@ func (x *ListTenantsRequest) String() string {
 func (*ListTenantsRequest) ProtoMessage() {}
 
 func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[11]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -694,7 +916,7 @@ func (x *ListTenantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsRequest.ProtoReflect.Descriptor instead.
 func (*ListTenantsRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListTenantsRequest) GetTenant() string {
@@ -720,7 +942,7 @@ type ListTenantsReply struct {
 
 func (x *ListTenantsReply) Reset() {
 	*x = ListTenantsReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[12]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +954,7 @@ func (x *ListTenantsReply) String() string {
 func (*ListTenantsReply) ProtoMessage() {}
 
 func (x *ListTenantsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[12]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,7 +967,7 @@ func (x *ListTenantsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTenantsReply.ProtoReflect.Descriptor instead.
 func (*ListTenantsReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListTenantsReply) GetTenants() []*Tenant {
@@ -768,7 +990,7 @@ type Tenant struct {
 
 func (x *Tenant) Reset() {
 	*x = Tenant{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[13]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +1002,7 @@ func (x *Tenant) String() string {
 func (*Tenant) ProtoMessage() {}
 
 func (x *Tenant) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[13]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +1015,7 @@ func (x *Tenant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tenant.ProtoReflect.Descriptor instead.
 func (*Tenant) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Tenant) GetTenant() string {
@@ -838,13 +1060,14 @@ type LimitInForce struct {
 	Class         string                 `protobuf:"bytes,2,opt,name=class,proto3" json:"class,omitempty"`
 	Limit         int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // -1: unlimited
 	Rule          string                 `protobuf:"bytes,4,opt,name=rule,proto3" json:"rule,omitempty"`    // that decided: override, plan or default
+	Rate          string                 `protobuf:"bytes,5,opt,name=rate,proto3" json:"rate,omitempty"`    // kind rate: how fast limit, the burst, refills, e.g. 100/s
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LimitInForce) Reset() {
 	*x = LimitInForce{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[14]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +1079,7 @@ func (x *LimitInForce) String() string {
 func (*LimitInForce) ProtoMessage() {}
 
 func (x *LimitInForce) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[14]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +1092,7 @@ func (x *LimitInForce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitInForce.ProtoReflect.Descriptor instead.
 func (*LimitInForce) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LimitInForce) GetDimension() string {
@@ -900,6 +1123,13 @@ func (x *LimitInForce) GetRule() string {
 	return ""
 }
 
+func (x *LimitInForce) GetRate() string {
+	if x != nil {
+		return x.Rate
+	}
+	return ""
+}
+
 type ListUsageRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -912,7 +1142,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[15]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +1154,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[15]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +1167,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListUsageRequest) GetTenant() string {
@@ -977,7 +1207,7 @@ type ListUsageReply struct {
 
 func (x *ListUsageReply) Reset() {
 	*x = ListUsageReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[16]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1219,7 @@ func (x *ListUsageReply) String() string {
 func (*ListUsageReply) ProtoMessage() {}
 
 func (x *ListUsageReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[16]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1232,7 @@ func (x *ListUsageReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageReply.ProtoReflect.Descriptor instead.
 func (*ListUsageReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListUsageReply) GetUsage() []*Usage {
@@ -1044,7 +1274,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[17]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1286,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[17]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1299,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Usage) GetKey() *Key {
@@ -1247,7 +1477,7 @@ type ListLeasesRequest struct {
 
 func (x *ListLeasesRequest) Reset() {
 	*x = ListLeasesRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[18]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1259,7 +1489,7 @@ func (x *ListLeasesRequest) String() string {
 func (*ListLeasesRequest) ProtoMessage() {}
 
 func (x *ListLeasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[18]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1272,7 +1502,7 @@ func (x *ListLeasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLeasesRequest.ProtoReflect.Descriptor instead.
 func (*ListLeasesRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListLeasesRequest) GetTenant() string {
@@ -1326,7 +1556,7 @@ type ListLeasesReply struct {
 
 func (x *ListLeasesReply) Reset() {
 	*x = ListLeasesReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[19]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1338,7 +1568,7 @@ func (x *ListLeasesReply) String() string {
 func (*ListLeasesReply) ProtoMessage() {}
 
 func (x *ListLeasesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[19]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1351,7 +1581,7 @@ func (x *ListLeasesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLeasesReply.ProtoReflect.Descriptor instead.
 func (*ListLeasesReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListLeasesReply) GetLeases() []*Lease {
@@ -1394,7 +1624,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[20]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1406,7 +1636,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[20]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1419,7 +1649,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Lease) GetGrantId() []byte {
@@ -1609,7 +1839,7 @@ type RevokeLeasesRequest struct {
 
 func (x *RevokeLeasesRequest) Reset() {
 	*x = RevokeLeasesRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[21]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1851,7 @@ func (x *RevokeLeasesRequest) String() string {
 func (*RevokeLeasesRequest) ProtoMessage() {}
 
 func (x *RevokeLeasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[21]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1864,7 @@ func (x *RevokeLeasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeLeasesRequest.ProtoReflect.Descriptor instead.
 func (*RevokeLeasesRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RevokeLeasesRequest) GetGrantIds() [][]byte {
@@ -1674,7 +1904,7 @@ type RevokeLeasesReply struct {
 
 func (x *RevokeLeasesReply) Reset() {
 	*x = RevokeLeasesReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[22]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +1916,7 @@ func (x *RevokeLeasesReply) String() string {
 func (*RevokeLeasesReply) ProtoMessage() {}
 
 func (x *RevokeLeasesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[22]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +1929,7 @@ func (x *RevokeLeasesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeLeasesReply.ProtoReflect.Descriptor instead.
 func (*RevokeLeasesReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RevokeLeasesReply) GetRevoked() int32 {
@@ -1717,7 +1947,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[23]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1729,7 +1959,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[23]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1742,7 +1972,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 type ListAgentsReply struct {
@@ -1754,7 +1984,7 @@ type ListAgentsReply struct {
 
 func (x *ListAgentsReply) Reset() {
 	*x = ListAgentsReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[24]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1766,7 +1996,7 @@ func (x *ListAgentsReply) String() string {
 func (*ListAgentsReply) ProtoMessage() {}
 
 func (x *ListAgentsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[24]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1779,7 +2009,7 @@ func (x *ListAgentsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsReply.ProtoReflect.Descriptor instead.
 func (*ListAgentsReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListAgentsReply) GetAgents() []*Agent {
@@ -1805,7 +2035,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[25]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1817,7 +2047,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[25]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1830,7 +2060,7 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Agent) GetIncarnation() []byte {
@@ -1901,7 +2131,7 @@ type GetBoundRequest struct {
 
 func (x *GetBoundRequest) Reset() {
 	*x = GetBoundRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[26]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1913,7 +2143,7 @@ func (x *GetBoundRequest) String() string {
 func (*GetBoundRequest) ProtoMessage() {}
 
 func (x *GetBoundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[26]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1926,7 +2156,7 @@ func (x *GetBoundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBoundRequest.ProtoReflect.Descriptor instead.
 func (*GetBoundRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetBoundRequest) GetDimension() string {
@@ -1966,7 +2196,7 @@ type GetBoundReply struct {
 
 func (x *GetBoundReply) Reset() {
 	*x = GetBoundReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[27]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1978,7 +2208,7 @@ func (x *GetBoundReply) String() string {
 func (*GetBoundReply) ProtoMessage() {}
 
 func (x *GetBoundReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[27]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1991,7 +2221,7 @@ func (x *GetBoundReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBoundReply.ProtoReflect.Descriptor instead.
 func (*GetBoundReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetBoundReply) GetBounds() []*Bound {
@@ -2026,7 +2256,7 @@ type Bound struct {
 
 func (x *Bound) Reset() {
 	*x = Bound{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[28]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2268,7 @@ func (x *Bound) String() string {
 func (*Bound) ProtoMessage() {}
 
 func (x *Bound) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[28]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2281,7 @@ func (x *Bound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bound.ProtoReflect.Descriptor instead.
 func (*Bound) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Bound) GetDimension() string {
@@ -2186,10 +2416,20 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\achanges\x18\x03 \x03(\tR\achanges\x12\x1a\n" +
 	"\bwarnings\x18\x04 \x03(\tR\bwarnings\",\n" +
 	"\x10GetPolicyRequest\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\x03R\aversion\"\\\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\"\x9a\x01\n" +
 	"\x0eGetPolicyReply\x126\n" +
 	"\aversion\x18\x01 \x01(\v2\x1c.quotalease.v1.PolicyVersionR\aversion\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\x8c\x01\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12<\n" +
+	"\toverrides\x18\x03 \x03(\v2\x1e.quotalease.v1.CommandOverrideR\toverrides\"\xd2\x01\n" +
+	"\x0fCommandOverride\x12$\n" +
+	"\x03key\x18\x01 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x14\n" +
+	"\x05burst\x18\x03 \x01(\tR\x05burst\x12\x14\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x18\n" +
+	"\aexpires\x18\x06 \x01(\tR\aexpires\x12\x10\n" +
+	"\x03who\x18\a \x01(\tR\x03who\x12\x13\n" +
+	"\x05at_us\x18\b \x01(\x03R\x04atUs\"\x8c\x01\n" +
 	"\rPolicyVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x13\n" +
 	"\x05at_us\x18\x02 \x01(\x03R\x04atUs\x12\x16\n" +
@@ -2204,15 +2444,22 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\x15RollbackPolicyRequest\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\x03R\x02to\x12\x10\n" +
 	"\x03who\x18\x02 \x01(\tR\x03who\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"P\n" +
+	"\x12AddOverrideRequest\x12:\n" +
+	"\boverride\x18\x01 \x01(\v2\x1e.quotalease.v1.CommandOverrideR\boverride\"a\n" +
+	"\x15RemoveOverrideRequest\x12$\n" +
+	"\x03key\x18\x01 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x12\x10\n" +
+	"\x03who\x18\x02 \x01(\tR\x03who\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\"<\n" +
 	"\x14ExplainPolicyRequest\x12$\n" +
-	"\x03key\x18\x01 \x01(\v2\x12.quotalease.v1.KeyR\x03key\"\x93\x01\n" +
+	"\x03key\x18\x01 \x01(\v2\x12.quotalease.v1.KeyR\x03key\"\xa7\x01\n" +
 	"\x12ExplainPolicyReply\x12\x14\n" +
 	"\x05lines\x18\x01 \x03(\tR\x05lines\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x16\n" +
 	"\x06budget\x18\x03 \x01(\x03R\x06budget\x12\x12\n" +
 	"\x04rule\x18\x04 \x01(\tR\x04rule\x12%\n" +
-	"\x0epolicy_version\x18\x05 \x01(\x03R\rpolicyVersion\"B\n" +
+	"\x0epolicy_version\x18\x05 \x01(\x03R\rpolicyVersion\x12\x12\n" +
+	"\x04rate\x18\x06 \x01(\tR\x04rate\"B\n" +
 	"\x12ListTenantsRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x05R\x05limit\"C\n" +
@@ -2223,12 +2470,13 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\x04plan\x18\x02 \x01(\tR\x04plan\x12\x16\n" +
 	"\x06listed\x18\x03 \x01(\bR\x06listed\x12*\n" +
 	"\x05usage\x18\x04 \x03(\v2\x14.quotalease.v1.UsageR\x05usage\x123\n" +
-	"\x06limits\x18\x05 \x03(\v2\x1b.quotalease.v1.LimitInForceR\x06limits\"l\n" +
+	"\x06limits\x18\x05 \x03(\v2\x1b.quotalease.v1.LimitInForceR\x06limits\"\x80\x01\n" +
 	"\fLimitInForce\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\tR\tdimension\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\x03R\x05limit\x12\x12\n" +
-	"\x04rule\x18\x04 \x01(\tR\x04rule\"\x7f\n" +
+	"\x04rule\x18\x04 \x01(\tR\x04rule\x12\x12\n" +
+	"\x04rate\x18\x05 \x01(\tR\x04rate\"\x7f\n" +
 	"\x10ListUsageRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
 	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x1f\n" +
@@ -2351,12 +2599,14 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\x06advice\x18\r \x03(\tR\x06advice\x12\x15\n" +
 	"\x06ttl_us\x18\x0e \x01(\x03R\x05ttlUs\x12\x16\n" +
 	"\x06beyond\x18\x0f \x03(\tR\x06beyond\x12&\n" +
-	"\x0fpeak_per_second\x18\x10 \x01(\x03R\rpeakPerSecond2\x96\a\n" +
+	"\x0fpeak_per_second\x18\x10 \x01(\x03R\rpeakPerSecond2\xc2\b\n" +
 	"\fAdminService\x12Q\n" +
 	"\vApplyPolicy\x12!.quotalease.v1.ApplyPolicyRequest\x1a\x1f.quotalease.v1.ApplyPolicyReply\x12K\n" +
 	"\tGetPolicy\x12\x1f.quotalease.v1.GetPolicyRequest\x1a\x1d.quotalease.v1.GetPolicyReply\x12T\n" +
 	"\fListPolicies\x12\".quotalease.v1.ListPoliciesRequest\x1a .quotalease.v1.ListPoliciesReply\x12W\n" +
-	"\x0eRollbackPolicy\x12$.quotalease.v1.RollbackPolicyRequest\x1a\x1f.quotalease.v1.ApplyPolicyReply\x12W\n" +
+	"\x0eRollbackPolicy\x12$.quotalease.v1.RollbackPolicyRequest\x1a\x1f.quotalease.v1.ApplyPolicyReply\x12Q\n" +
+	"\vAddOverride\x12!.quotalease.v1.AddOverrideRequest\x1a\x1f.quotalease.v1.ApplyPolicyReply\x12W\n" +
+	"\x0eRemoveOverride\x12$.quotalease.v1.RemoveOverrideRequest\x1a\x1f.quotalease.v1.ApplyPolicyReply\x12W\n" +
 	"\rExplainPolicy\x12#.quotalease.v1.ExplainPolicyRequest\x1a!.quotalease.v1.ExplainPolicyReply\x12Q\n" +
 	"\vListTenants\x12!.quotalease.v1.ListTenantsRequest\x1a\x1f.quotalease.v1.ListTenantsReply\x12K\n" +
 	"\tListUsage\x12\x1f.quotalease.v1.ListUsageRequest\x1a\x1d.quotalease.v1.ListUsageReply\x12N\n" +
@@ -2379,86 +2629,97 @@ func file_quotalease_v1_admin_proto_rawDescGZIP() []byte {
 	return file_quotalease_v1_admin_proto_rawDescData
 }
 
-var file_quotalease_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_quotalease_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_quotalease_v1_admin_proto_goTypes = []any{
 	(*PolicyFile)(nil),            // 0: quotalease.v1.PolicyFile
 	(*ApplyPolicyRequest)(nil),    // 1: quotalease.v1.ApplyPolicyRequest
 	(*ApplyPolicyReply)(nil),      // 2: quotalease.v1.ApplyPolicyReply
 	(*GetPolicyRequest)(nil),      // 3: quotalease.v1.GetPolicyRequest
 	(*GetPolicyReply)(nil),        // 4: quotalease.v1.GetPolicyReply
-	(*PolicyVersion)(nil),         // 5: quotalease.v1.PolicyVersion
-	(*ListPoliciesRequest)(nil),   // 6: quotalease.v1.ListPoliciesRequest
-	(*ListPoliciesReply)(nil),     // 7: quotalease.v1.ListPoliciesReply
-	(*RollbackPolicyRequest)(nil), // 8: quotalease.v1.RollbackPolicyRequest
-	(*ExplainPolicyRequest)(nil),  // 9: quotalease.v1.ExplainPolicyRequest
-	(*ExplainPolicyReply)(nil),    // 10: quotalease.v1.ExplainPolicyReply
-	(*ListTenantsRequest)(nil),    // 11: quotalease.v1.ListTenantsRequest
-	(*ListTenantsReply)(nil),      // 12: quotalease.v1.ListTenantsReply
-	(*Tenant)(nil),                // 13: quotalease.v1.Tenant
-	(*LimitInForce)(nil),          // 14: quotalease.v1.LimitInForce
-	(*ListUsageRequest)(nil),      // 15: quotalease.v1.ListUsageRequest
-	(*ListUsageReply)(nil),        // 16: quotalease.v1.ListUsageReply
-	(*Usage)(nil),                 // 17: quotalease.v1.Usage
-	(*ListLeasesRequest)(nil),     // 18: quotalease.v1.ListLeasesRequest
-	(*ListLeasesReply)(nil),       // 19: quotalease.v1.ListLeasesReply
-	(*Lease)(nil),                 // 20: quotalease.v1.Lease
-	(*RevokeLeasesRequest)(nil),   // 21: quotalease.v1.RevokeLeasesRequest
-	(*RevokeLeasesReply)(nil),     // 22: quotalease.v1.RevokeLeasesReply
-	(*ListAgentsRequest)(nil),     // 23: quotalease.v1.ListAgentsRequest
-	(*ListAgentsReply)(nil),       // 24: quotalease.v1.ListAgentsReply
-	(*Agent)(nil),                 // 25: quotalease.v1.Agent
-	(*GetBoundRequest)(nil),       // 26: quotalease.v1.GetBoundRequest
-	(*GetBoundReply)(nil),         // 27: quotalease.v1.GetBoundReply
-	(*Bound)(nil),                 // 28: quotalease.v1.Bound
-	(*Key)(nil),                   // 29: quotalease.v1.Key
-	(*Window)(nil),                // 30: quotalease.v1.Window
-	(GrantState)(0),               // 31: quotalease.v1.GrantState
+	(*CommandOverride)(nil),       // 5: quotalease.v1.CommandOverride
+	(*PolicyVersion)(nil),         // 6: quotalease.v1.PolicyVersion
+	(*ListPoliciesRequest)(nil),   // 7: quotalease.v1.ListPoliciesRequest
+	(*ListPoliciesReply)(nil),     // 8: quotalease.v1.ListPoliciesReply
+	(*RollbackPolicyRequest)(nil), // 9: quotalease.v1.RollbackPolicyRequest
+	(*AddOverrideRequest)(nil),    // 10: quotalease.v1.AddOverrideRequest
+	(*RemoveOverrideRequest)(nil), // 11: quotalease.v1.RemoveOverrideRequest
+	(*ExplainPolicyRequest)(nil),  // 12: quotalease.v1.ExplainPolicyRequest
+	(*ExplainPolicyReply)(nil),    // 13: quotalease.v1.ExplainPolicyReply
+	(*ListTenantsRequest)(nil),    // 14: quotalease.v1.ListTenantsRequest
+	(*ListTenantsReply)(nil),      // 15: quotalease.v1.ListTenantsReply
+	(*Tenant)(nil),                // 16: quotalease.v1.Tenant
+	(*LimitInForce)(nil),          // 17: quotalease.v1.LimitInForce
+	(*ListUsageRequest)(nil),      // 18: quotalease.v1.ListUsageRequest
+	(*ListUsageReply)(nil),        // 19: quotalease.v1.ListUsageReply
+	(*Usage)(nil),                 // 20: quotalease.v1.Usage
+	(*ListLeasesRequest)(nil),     // 21: quotalease.v1.ListLeasesRequest
+	(*ListLeasesReply)(nil),       // 22: quotalease.v1.ListLeasesReply
+	(*Lease)(nil),                 // 23: quotalease.v1.Lease
+	(*RevokeLeasesRequest)(nil),   // 24: quotalease.v1.RevokeLeasesRequest
+	(*RevokeLeasesReply)(nil),     // 25: quotalease.v1.RevokeLeasesReply
+	(*ListAgentsRequest)(nil),     // 26: quotalease.v1.ListAgentsRequest
+	(*ListAgentsReply)(nil),       // 27: quotalease.v1.ListAgentsReply
+	(*Agent)(nil),                 // 28: quotalease.v1.Agent
+	(*GetBoundRequest)(nil),       // 29: quotalease.v1.GetBoundRequest
+	(*GetBoundReply)(nil),         // 30: quotalease.v1.GetBoundReply
+	(*Bound)(nil),                 // 31: quotalease.v1.Bound
+	(*Key)(nil),                   // 32: quotalease.v1.Key
+	(*Window)(nil),                // 33: quotalease.v1.Window
+	(GrantState)(0),               // 34: quotalease.v1.GrantState
 }
 var file_quotalease_v1_admin_proto_depIdxs = []int32{
 	0,  // 0: quotalease.v1.ApplyPolicyRequest.files:type_name -> quotalease.v1.PolicyFile
-	5,  // 1: quotalease.v1.GetPolicyReply.version:type_name -> quotalease.v1.PolicyVersion
-	5,  // 2: quotalease.v1.ListPoliciesReply.versions:type_name -> quotalease.v1.PolicyVersion
-	29, // 3: quotalease.v1.ExplainPolicyRequest.key:type_name -> quotalease.v1.Key
-	13, // 4: quotalease.v1.ListTenantsReply.tenants:type_name -> quotalease.v1.Tenant
-	17, // 5: quotalease.v1.Tenant.usage:type_name -> quotalease.v1.Usage
-	14, // 6: quotalease.v1.Tenant.limits:type_name -> quotalease.v1.LimitInForce
-	17, // 7: quotalease.v1.ListUsageReply.usage:type_name -> quotalease.v1.Usage
-	29, // 8: quotalease.v1.Usage.key:type_name -> quotalease.v1.Key
-	30, // 9: quotalease.v1.Usage.window:type_name -> quotalease.v1.Window
-	20, // 10: quotalease.v1.ListLeasesReply.leases:type_name -> quotalease.v1.Lease
-	31, // 11: quotalease.v1.Lease.state:type_name -> quotalease.v1.GrantState
-	29, // 12: quotalease.v1.Lease.key:type_name -> quotalease.v1.Key
-	30, // 13: quotalease.v1.Lease.window:type_name -> quotalease.v1.Window
-	29, // 14: quotalease.v1.RevokeLeasesRequest.key:type_name -> quotalease.v1.Key
-	25, // 15: quotalease.v1.ListAgentsReply.agents:type_name -> quotalease.v1.Agent
-	28, // 16: quotalease.v1.GetBoundReply.bounds:type_name -> quotalease.v1.Bound
-	1,  // 17: quotalease.v1.AdminService.ApplyPolicy:input_type -> quotalease.v1.ApplyPolicyRequest
-	3,  // 18: quotalease.v1.AdminService.GetPolicy:input_type -> quotalease.v1.GetPolicyRequest
-	6,  // 19: quotalease.v1.AdminService.ListPolicies:input_type -> quotalease.v1.ListPoliciesRequest
-	8,  // 20: quotalease.v1.AdminService.RollbackPolicy:input_type -> quotalease.v1.RollbackPolicyRequest
-	9,  // 21: quotalease.v1.AdminService.ExplainPolicy:input_type -> quotalease.v1.ExplainPolicyRequest
-	11, // 22: quotalease.v1.AdminService.ListTenants:input_type -> quotalease.v1.ListTenantsRequest
-	15, // 23: quotalease.v1.AdminService.ListUsage:input_type -> quotalease.v1.ListUsageRequest
-	18, // 24: quotalease.v1.AdminService.ListLeases:input_type -> quotalease.v1.ListLeasesRequest
-	21, // 25: quotalease.v1.AdminService.RevokeLeases:input_type -> quotalease.v1.RevokeLeasesRequest
-	23, // 26: quotalease.v1.AdminService.ListAgents:input_type -> quotalease.v1.ListAgentsRequest
-	26, // 27: quotalease.v1.AdminService.GetBound:input_type -> quotalease.v1.GetBoundRequest
-	2,  // 28: quotalease.v1.AdminService.ApplyPolicy:output_type -> quotalease.v1.ApplyPolicyReply
-	4,  // 29: quotalease.v1.AdminService.GetPolicy:output_type -> quotalease.v1.GetPolicyReply
-	7,  // 30: quotalease.v1.AdminService.ListPolicies:output_type -> quotalease.v1.ListPoliciesReply
-	2,  // 31: quotalease.v1.AdminService.RollbackPolicy:output_type -> quotalease.v1.ApplyPolicyReply
-	10, // 32: quotalease.v1.AdminService.ExplainPolicy:output_type -> quotalease.v1.ExplainPolicyReply
-	12, // 33: quotalease.v1.AdminService.ListTenants:output_type -> quotalease.v1.ListTenantsReply
-	16, // 34: quotalease.v1.AdminService.ListUsage:output_type -> quotalease.v1.ListUsageReply
-	19, // 35: quotalease.v1.AdminService.ListLeases:output_type -> quotalease.v1.ListLeasesReply
-	22, // 36: quotalease.v1.AdminService.RevokeLeases:output_type -> quotalease.v1.RevokeLeasesReply
-	24, // 37: quotalease.v1.AdminService.ListAgents:output_type -> quotalease.v1.ListAgentsReply
-	27, // 38: quotalease.v1.AdminService.GetBound:output_type -> quotalease.v1.GetBoundReply
-	28, // [28:39] is the sub-list for method output_type
-	17, // [17:28] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	6,  // 1: quotalease.v1.GetPolicyReply.version:type_name -> quotalease.v1.PolicyVersion
+	5,  // 2: quotalease.v1.GetPolicyReply.overrides:type_name -> quotalease.v1.CommandOverride
+	32, // 3: quotalease.v1.CommandOverride.key:type_name -> quotalease.v1.Key
+	6,  // 4: quotalease.v1.ListPoliciesReply.versions:type_name -> quotalease.v1.PolicyVersion
+	5,  // 5: quotalease.v1.AddOverrideRequest.override:type_name -> quotalease.v1.CommandOverride
+	32, // 6: quotalease.v1.RemoveOverrideRequest.key:type_name -> quotalease.v1.Key
+	32, // 7: quotalease.v1.ExplainPolicyRequest.key:type_name -> quotalease.v1.Key
+	16, // 8: quotalease.v1.ListTenantsReply.tenants:type_name -> quotalease.v1.Tenant
+	20, // 9: quotalease.v1.Tenant.usage:type_name -> quotalease.v1.Usage
+	17, // 10: quotalease.v1.Tenant.limits:type_name -> quotalease.v1.LimitInForce
+	20, // 11: quotalease.v1.ListUsageReply.usage:type_name -> quotalease.v1.Usage
+	32, // 12: quotalease.v1.Usage.key:type_name -> quotalease.v1.Key
+	33, // 13: quotalease.v1.Usage.window:type_name -> quotalease.v1.Window
+	23, // 14: quotalease.v1.ListLeasesReply.leases:type_name -> quotalease.v1.Lease
+	34, // 15: quotalease.v1.Lease.state:type_name -> quotalease.v1.GrantState
+	32, // 16: quotalease.v1.Lease.key:type_name -> quotalease.v1.Key
+	33, // 17: quotalease.v1.Lease.window:type_name -> quotalease.v1.Window
+	32, // 18: quotalease.v1.RevokeLeasesRequest.key:type_name -> quotalease.v1.Key
+	28, // 19: quotalease.v1.ListAgentsReply.agents:type_name -> quotalease.v1.Agent
+	31, // 20: quotalease.v1.GetBoundReply.bounds:type_name -> quotalease.v1.Bound
+	1,  // 21: quotalease.v1.AdminService.ApplyPolicy:input_type -> quotalease.v1.ApplyPolicyRequest
+	3,  // 22: quotalease.v1.AdminService.GetPolicy:input_type -> quotalease.v1.GetPolicyRequest
+	7,  // 23: quotalease.v1.AdminService.ListPolicies:input_type -> quotalease.v1.ListPoliciesRequest
+	9,  // 24: quotalease.v1.AdminService.RollbackPolicy:input_type -> quotalease.v1.RollbackPolicyRequest
+	10, // 25: quotalease.v1.AdminService.AddOverride:input_type -> quotalease.v1.AddOverrideRequest
+	11, // 26: quotalease.v1.AdminService.RemoveOverride:input_type -> quotalease.v1.RemoveOverrideRequest
+	12, // 27: quotalease.v1.AdminService.ExplainPolicy:input_type -> quotalease.v1.ExplainPolicyRequest
+	14, // 28: quotalease.v1.AdminService.ListTenants:input_type -> quotalease.v1.ListTenantsRequest
+	18, // 29: quotalease.v1.AdminService.ListUsage:input_type -> quotalease.v1.ListUsageRequest
+	21, // 30: quotalease.v1.AdminService.ListLeases:input_type -> quotalease.v1.ListLeasesRequest
+	24, // 31: quotalease.v1.AdminService.RevokeLeases:input_type -> quotalease.v1.RevokeLeasesRequest
+	26, // 32: quotalease.v1.AdminService.ListAgents:input_type -> quotalease.v1.ListAgentsRequest
+	29, // 33: quotalease.v1.AdminService.GetBound:input_type -> quotalease.v1.GetBoundRequest
+	2,  // 34: quotalease.v1.AdminService.ApplyPolicy:output_type -> quotalease.v1.ApplyPolicyReply
+	4,  // 35: quotalease.v1.AdminService.GetPolicy:output_type -> quotalease.v1.GetPolicyReply
+	8,  // 36: quotalease.v1.AdminService.ListPolicies:output_type -> quotalease.v1.ListPoliciesReply
+	2,  // 37: quotalease.v1.AdminService.RollbackPolicy:output_type -> quotalease.v1.ApplyPolicyReply
+	2,  // 38: quotalease.v1.AdminService.AddOverride:output_type -> quotalease.v1.ApplyPolicyReply
+	2,  // 39: quotalease.v1.AdminService.RemoveOverride:output_type -> quotalease.v1.ApplyPolicyReply
+	13, // 40: quotalease.v1.AdminService.ExplainPolicy:output_type -> quotalease.v1.ExplainPolicyReply
+	15, // 41: quotalease.v1.AdminService.ListTenants:output_type -> quotalease.v1.ListTenantsReply
+	19, // 42: quotalease.v1.AdminService.ListUsage:output_type -> quotalease.v1.ListUsageReply
+	22, // 43: quotalease.v1.AdminService.ListLeases:output_type -> quotalease.v1.ListLeasesReply
+	25, // 44: quotalease.v1.AdminService.RevokeLeases:output_type -> quotalease.v1.RevokeLeasesReply
+	27, // 45: quotalease.v1.AdminService.ListAgents:output_type -> quotalease.v1.ListAgentsReply
+	30, // 46: quotalease.v1.AdminService.GetBound:output_type -> quotalease.v1.GetBoundReply
+	34, // [34:47] is the sub-list for method output_type
+	21, // [21:34] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_admin_proto_init() }
@@ -2473,7 +2734,7 @@ func file_quotalease_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_admin_proto_rawDesc), len(file_quotalease_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,8 @@ const (
 	AdminService_GetPolicy_FullMethodName      = "/quotalease.v1.AdminService/GetPolicy"
 	AdminService_ListPolicies_FullMethodName   = "/quotalease.v1.AdminService/ListPolicies"
 	AdminService_RollbackPolicy_FullMethodName = "/quotalease.v1.AdminService/RollbackPolicy"
+	AdminService_AddOverride_FullMethodName    = "/quotalease.v1.AdminService/AddOverride"
+	AdminService_RemoveOverride_FullMethodName = "/quotalease.v1.AdminService/RemoveOverride"
 	AdminService_ExplainPolicy_FullMethodName  = "/quotalease.v1.AdminService/ExplainPolicy"
 	AdminService_ListTenants_FullMethodName    = "/quotalease.v1.AdminService/ListTenants"
 	AdminService_ListUsage_FullMethodName      = "/quotalease.v1.AdminService/ListUsage"
@@ -45,6 +47,11 @@ type AdminServiceClient interface {
 	GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyReply, error)
 	ListPolicies(ctx context.Context, in *ListPoliciesRequest, opts ...grpc.CallOption) (*ListPoliciesReply, error)
 	RollbackPolicy(ctx context.Context, in *RollbackPolicyRequest, opts ...grpc.CallOption) (*ApplyPolicyReply, error)
+	// AddOverride makes an override by command, as a new version with the same files. It takes
+	// the place of the one that was made by command for the same key.
+	AddOverride(ctx context.Context, in *AddOverrideRequest, opts ...grpc.CallOption) (*ApplyPolicyReply, error)
+	// RemoveOverride takes back an override that was made by command.
+	RemoveOverride(ctx context.Context, in *RemoveOverrideRequest, opts ...grpc.CallOption) (*ApplyPolicyReply, error)
 	ExplainPolicy(ctx context.Context, in *ExplainPolicyRequest, opts ...grpc.CallOption) (*ExplainPolicyReply, error)
 	ListTenants(ctx context.Context, in *ListTenantsRequest, opts ...grpc.CallOption) (*ListTenantsReply, error)
 	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageReply, error)
@@ -96,6 +103,26 @@ func (c *adminServiceClient) RollbackPolicy(ctx context.Context, in *RollbackPol
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ApplyPolicyReply)
 	err := c.cc.Invoke(ctx, AdminService_RollbackPolicy_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) AddOverride(ctx context.Context, in *AddOverrideRequest, opts ...grpc.CallOption) (*ApplyPolicyReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ApplyPolicyReply)
+	err := c.cc.Invoke(ctx, AdminService_AddOverride_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) RemoveOverride(ctx context.Context, in *RemoveOverrideRequest, opts ...grpc.CallOption) (*ApplyPolicyReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ApplyPolicyReply)
+	err := c.cc.Invoke(ctx, AdminService_RemoveOverride_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -183,6 +210,11 @@ type AdminServiceServer interface {
 	GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyReply, error)
 	ListPolicies(context.Context, *ListPoliciesRequest) (*ListPoliciesReply, error)
 	RollbackPolicy(context.Context, *RollbackPolicyRequest) (*ApplyPolicyReply, error)
+	// AddOverride makes an override by command, as a new version with the same files. It takes
+	// the place of the one that was made by command for the same key.
+	AddOverride(context.Context, *AddOverrideRequest) (*ApplyPolicyReply, error)
+	// RemoveOverride takes back an override that was made by command.
+	RemoveOverride(context.Context, *RemoveOverrideRequest) (*ApplyPolicyReply, error)
 	ExplainPolicy(context.Context, *ExplainPolicyRequest) (*ExplainPolicyReply, error)
 	ListTenants(context.Context, *ListTenantsRequest) (*ListTenantsReply, error)
 	ListUsage(context.Context, *ListUsageRequest) (*ListUsageReply, error)
@@ -211,6 +243,12 @@ func (UnimplementedAdminServiceServer) ListPolicies(context.Context, *ListPolici
 }
 func (UnimplementedAdminServiceServer) RollbackPolicy(context.Context, *RollbackPolicyRequest) (*ApplyPolicyReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method RollbackPolicy not implemented")
+}
+func (UnimplementedAdminServiceServer) AddOverride(context.Context, *AddOverrideRequest) (*ApplyPolicyReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method AddOverride not implemented")
+}
+func (UnimplementedAdminServiceServer) RemoveOverride(context.Context, *RemoveOverrideRequest) (*ApplyPolicyReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveOverride not implemented")
 }
 func (UnimplementedAdminServiceServer) ExplainPolicy(context.Context, *ExplainPolicyRequest) (*ExplainPolicyReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method ExplainPolicy not implemented")
@@ -322,6 +360,42 @@ func _AdminService_RollbackPolicy_Handler(srv interface{}, ctx context.Context, 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AdminServiceServer).RollbackPolicy(ctx, req.(*RollbackPolicyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_AddOverride_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AddOverrideRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).AddOverride(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_AddOverride_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).AddOverride(ctx, req.(*AddOverrideRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_RemoveOverride_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveOverrideRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).RemoveOverride(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_RemoveOverride_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).RemoveOverride(ctx, req.(*RemoveOverrideRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -474,6 +548,14 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RollbackPolicy",
 			Handler:    _AdminService_RollbackPolicy_Handler,
+		},
+		{
+			MethodName: "AddOverride",
+			Handler:    _AdminService_AddOverride_Handler,
+		},
+		{
+			MethodName: "RemoveOverride",
+			Handler:    _AdminService_RemoveOverride_Handler,
 		},
 		{
 			MethodName: "ExplainPolicy",

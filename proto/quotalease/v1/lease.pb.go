@@ -274,7 +274,8 @@ type SyncRequest struct {
 	Reports       []*Report              `protobuf:"bytes,2,rep,name=reports,proto3" json:"reports,omitempty"`
 	Cancels       []*Cancel              `protobuf:"bytes,3,rep,name=cancels,proto3" json:"cancels,omitempty"`
 	Asks          []*Ask                 `protobuf:"bytes,4,rep,name=asks,proto3" json:"asks,omitempty"`
-	Keys          []*Key                 `protobuf:"bytes,5,rep,name=keys,proto3" json:"keys,omitempty"` // whose state the agent wants to know besides
+	Keys          []*Key                 `protobuf:"bytes,5,rep,name=keys,proto3" json:"keys,omitempty"`         // whose state the agent wants to know besides
+	Renewals      []*Renewal             `protobuf:"bytes,6,rep,name=renewals,proto3" json:"renewals,omitempty"` // of slot leases; decided after cancels, before asks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -344,6 +345,13 @@ func (x *SyncRequest) GetKeys() []*Key {
 	return nil
 }
 
+func (x *SyncRequest) GetRenewals() []*Renewal {
+	if x != nil {
+		return x.Renewals
+	}
+	return nil
+}
+
 // Report carries cumulative counters of one grant; none ever falls.
 type Report struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -353,8 +361,11 @@ type Report struct {
 	Taken         int64                  `protobuf:"varint,4,opt,name=taken,proto3" json:"taken,omitempty"`
 	Refunded      int64                  `protobuf:"varint,5,opt,name=refunded,proto3" json:"refunded,omitempty"`
 	Returned      int64                  `protobuf:"varint,6,opt,name=returned,proto3" json:"returned,omitempty"`
-	Final         bool                   `protobuf:"varint,7,opt,name=final,proto3" json:"final,omitempty"`       // nothing will be taken any more; taken - refunded + returned covers the amount
-	Unleased      bool                   `protobuf:"varint,8,opt,name=unleased,proto3" json:"unleased,omitempty"` // use without a lease, on a zero-amount id that the agent names
+	Final         bool                   `protobuf:"varint,7,opt,name=final,proto3" json:"final,omitempty"`               // nothing will be taken any more; taken - refunded + returned covers the amount
+	Unleased      bool                   `protobuf:"varint,8,opt,name=unleased,proto3" json:"unleased,omitempty"`         // use without a lease, on a zero-amount id that the agent names
+	Seq           int64                  `protobuf:"varint,9,opt,name=seq,proto3" json:"seq,omitempty"`                   // slots: of this report; the report or renewal with the highest counts
+	InUse         int64                  `protobuf:"varint,10,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"` // slots: in use at that moment; taken and refunded are 0 then
+	Emergency     bool                   `protobuf:"varint,11,opt,name=emergency,proto3" json:"emergency,omitempty"`      // on an allowance for an outage
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -445,6 +456,105 @@ func (x *Report) GetUnleased() bool {
 	return false
 }
 
+func (x *Report) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Report) GetInUse() int64 {
+	if x != nil {
+		return x.InUse
+	}
+	return 0
+}
+
+func (x *Report) GetEmergency() bool {
+	if x != nil {
+		return x.Emergency
+	}
+	return false
+}
+
+// Renewal keeps a lease of slots alive. It reports what is in use and asks for another ttl. A
+// retry repeats it byte for byte.
+type Renewal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	GrantId       []byte                 `protobuf:"bytes,1,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
+	Key           *Key                   `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	Seq           int64                  `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"` // 1 or more, rising with each renewal and report of this lease
+	InUse         int64                  `protobuf:"varint,4,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
+	Returned      int64                  `protobuf:"varint,5,opt,name=returned,proto3" json:"returned,omitempty"` // cumulative: idle slots given back
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Renewal) Reset() {
+	*x = Renewal{}
+	mi := &file_quotalease_v1_lease_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Renewal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Renewal) ProtoMessage() {}
+
+func (x *Renewal) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_lease_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Renewal.ProtoReflect.Descriptor instead.
+func (*Renewal) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Renewal) GetGrantId() []byte {
+	if x != nil {
+		return x.GrantId
+	}
+	return nil
+}
+
+func (x *Renewal) GetKey() *Key {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Renewal) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Renewal) GetInUse() int64 {
+	if x != nil {
+		return x.InUse
+	}
+	return 0
+}
+
+func (x *Renewal) GetReturned() int64 {
+	if x != nil {
+		return x.Returned
+	}
+	return 0
+}
+
 // Cancel withdraws an ask whose answer the agent will not use.
 type Cancel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -456,7 +566,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[5]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +578,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[5]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +591,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{5}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Cancel) GetGrantId() []byte {
@@ -503,15 +613,17 @@ type Ask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	GrantId       []byte                 `protobuf:"bytes,1,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
 	Key           *Key                   `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
-	Want          int64                  `protobuf:"varint,3,opt,name=want,proto3" json:"want,omitempty"` // what recent demand needs, 1 or more
-	Need          int64                  `protobuf:"varint,4,opt,name=need,proto3" json:"need,omitempty"` // the smallest lease that would help, 1..want
+	Want          int64                  `protobuf:"varint,3,opt,name=want,proto3" json:"want,omitempty"`           // what recent demand needs, 1 or more
+	Need          int64                  `protobuf:"varint,4,opt,name=need,proto3" json:"need,omitempty"`           // the smallest lease that would help, 1..want
+	Window        *Window                `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"`        // which window it is for: the current or the next; empty: the current one
+	Emergency     bool                   `protobuf:"varint,6,opt,name=emergency,proto3" json:"emergency,omitempty"` // an allowance for an outage, from the window's pot; not a lease
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Ask) Reset() {
 	*x = Ask{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[6]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -523,7 +635,7 @@ func (x *Ask) String() string {
 func (*Ask) ProtoMessage() {}
 
 func (x *Ask) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[6]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -536,7 +648,7 @@ func (x *Ask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ask.ProtoReflect.Descriptor instead.
 func (*Ask) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{6}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Ask) GetGrantId() []byte {
@@ -567,6 +679,20 @@ func (x *Ask) GetNeed() int64 {
 	return 0
 }
 
+func (x *Ask) GetWindow() *Window {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+func (x *Ask) GetEmergency() bool {
+	if x != nil {
+		return x.Emergency
+	}
+	return false
+}
+
 type SyncReply struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Token          []byte                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`                                          // to be echoed by the next Sync
@@ -576,13 +702,14 @@ type SyncReply struct {
 	Results        []*ReportResult        `protobuf:"bytes,5,rep,name=results,proto3" json:"results,omitempty"`     // one for each report, in order
 	Keys           []*KeyState            `protobuf:"bytes,6,rep,name=keys,proto3" json:"keys,omitempty"`           // of every key named in the request
 	Catalogue      *Catalogue             `protobuf:"bytes,7,opt,name=catalogue,proto3" json:"catalogue,omitempty"` // when newer than the agent's
+	Renewals       []*Decision            `protobuf:"bytes,8,rep,name=renewals,proto3" json:"renewals,omitempty"`   // one for each renewal, in order
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SyncReply) Reset() {
 	*x = SyncReply{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[7]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -594,7 +721,7 @@ func (x *SyncReply) String() string {
 func (*SyncReply) ProtoMessage() {}
 
 func (x *SyncReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[7]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -607,7 +734,7 @@ func (x *SyncReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncReply.ProtoReflect.Descriptor instead.
 func (*SyncReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{7}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SyncReply) GetToken() []byte {
@@ -659,6 +786,13 @@ func (x *SyncReply) GetCatalogue() *Catalogue {
 	return nil
 }
 
+func (x *SyncReply) GetRenewals() []*Decision {
+	if x != nil {
+		return x.Renewals
+	}
+	return nil
+}
+
 // Decision is the ledger's answer to an ask or a spend, and the record's present state.
 type Decision struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -676,13 +810,20 @@ type Decision struct {
 	Window        *Window                `protobuf:"bytes,12,opt,name=window,proto3" json:"window,omitempty"`
 	Fault         *Fault                 `protobuf:"bytes,13,opt,name=fault,proto3" json:"fault,omitempty"` // the ask was refused: no record was made of it
 	Region        string                 `protobuf:"bytes,14,opt,name=region,proto3" json:"region,omitempty"`
+	StartsInUs    int64                  `protobuf:"varint,15,opt,name=starts_in_us,json=startsInUs,proto3" json:"starts_in_us,omitempty"` // of a lease for the next window, from receipt; 0: at once
+	DelayUs       int64                  `protobuf:"varint,16,opt,name=delay_us,json=delayUs,proto3" json:"delay_us,omitempty"`            // trickle: nothing may be used before, from receipt
+	DripUs        int64                  `protobuf:"varint,17,opt,name=drip_us,json=dripUs,proto3" json:"drip_us,omitempty"`               // trickle: from then on the units come evenly over this; 0: at once
+	Seq           int64                  `protobuf:"varint,18,opt,name=seq,proto3" json:"seq,omitempty"`                                   // slots: of the renewal that this answers
+	RetryInUs     int64                  `protobuf:"varint,19,opt,name=retry_in_us,json=retryInUs,proto3" json:"retry_in_us,omitempty"`    // rate: when the same ask would fit; 0: not known
+	Last          bool                   `protobuf:"varint,20,opt,name=last,proto3" json:"last,omitempty"`                                 // nothing is left beyond this grant: to ask again before a notice is no use
+	Emergency     bool                   `protobuf:"varint,21,opt,name=emergency,proto3" json:"emergency,omitempty"`                       // the amount is an allowance for an outage
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[8]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +835,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[8]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +848,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{8}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Decision) GetGrantId() []byte {
@@ -808,6 +949,55 @@ func (x *Decision) GetRegion() string {
 	return ""
 }
 
+func (x *Decision) GetStartsInUs() int64 {
+	if x != nil {
+		return x.StartsInUs
+	}
+	return 0
+}
+
+func (x *Decision) GetDelayUs() int64 {
+	if x != nil {
+		return x.DelayUs
+	}
+	return 0
+}
+
+func (x *Decision) GetDripUs() int64 {
+	if x != nil {
+		return x.DripUs
+	}
+	return 0
+}
+
+func (x *Decision) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Decision) GetRetryInUs() int64 {
+	if x != nil {
+		return x.RetryInUs
+	}
+	return 0
+}
+
+func (x *Decision) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
+func (x *Decision) GetEmergency() bool {
+	if x != nil {
+		return x.Emergency
+	}
+	return false
+}
+
 type ReportResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	GrantId       []byte                 `protobuf:"bytes,1,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
@@ -820,7 +1010,7 @@ type ReportResult struct {
 
 func (x *ReportResult) Reset() {
 	*x = ReportResult{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[9]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -832,7 +1022,7 @@ func (x *ReportResult) String() string {
 func (*ReportResult) ProtoMessage() {}
 
 func (x *ReportResult) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[9]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -845,7 +1035,7 @@ func (x *ReportResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResult.ProtoReflect.Descriptor instead.
 func (*ReportResult) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{9}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReportResult) GetGrantId() []byte {
@@ -888,7 +1078,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[10]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -900,7 +1090,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[10]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -913,7 +1103,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{10}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Fault) GetCode() string {
@@ -947,15 +1137,17 @@ type KeyState struct {
 	Headroom      int64                  `protobuf:"varint,5,opt,name=headroom,proto3" json:"headroom,omitempty"`                 // A, floored at 0
 	LeaseCap      int64                  `protobuf:"varint,6,opt,name=lease_cap,json=leaseCap,proto3" json:"lease_cap,omitempty"` // L: most unspent units that one agent may hold; 0: exact lane
 	PolicyVersion int64                  `protobuf:"varint,7,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
-	Fault         *Fault                 `protobuf:"bytes,8,opt,name=fault,proto3" json:"fault,omitempty"`   // the key is not one that policy admits
-	Reason        string                 `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"` // why a cost of 1 would be denied now; empty: it would not
+	Fault         *Fault                 `protobuf:"bytes,8,opt,name=fault,proto3" json:"fault,omitempty"`                              // the key is not one that policy admits
+	Reason        string                 `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`                            // why a cost of 1 would be denied now; empty: it would not
+	RetryInUs     int64                  `protobuf:"varint,10,opt,name=retry_in_us,json=retryInUs,proto3" json:"retry_in_us,omitempty"` // rate: when a cost of 1 would pass; 0: not known, or now
+	Next          *Window                `protobuf:"bytes,11,opt,name=next,proto3" json:"next,omitempty"`                               // the window after this one; empty: this one is endless
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[11]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1159,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[11]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1172,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{11}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *KeyState) GetKey() *Key {
@@ -1046,18 +1238,33 @@ func (x *KeyState) GetReason() string {
 	return ""
 }
 
+func (x *KeyState) GetRetryInUs() int64 {
+	if x != nil {
+		return x.RetryInUs
+	}
+	return 0
+}
+
+func (x *KeyState) GetNext() *Window {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
 // Catalogue is what an agent needs to know of every dimension.
 type Catalogue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PolicyVersion int64                  `protobuf:"varint,1,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	Dimensions    []*Dimension           `protobuf:"bytes,2,rep,name=dimensions,proto3" json:"dimensions,omitempty"`
+	Operations    []*Operation           `protobuf:"bytes,3,rep,name=operations,proto3" json:"operations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Catalogue) Reset() {
 	*x = Catalogue{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[12]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1069,7 +1276,7 @@ func (x *Catalogue) String() string {
 func (*Catalogue) ProtoMessage() {}
 
 func (x *Catalogue) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[12]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1082,7 +1289,7 @@ func (x *Catalogue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Catalogue.ProtoReflect.Descriptor instead.
 func (*Catalogue) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{12}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Catalogue) GetPolicyVersion() int64 {
@@ -1099,6 +1306,126 @@ func (x *Catalogue) GetDimensions() []*Dimension {
 	return nil
 }
 
+func (x *Catalogue) GetOperations() []*Operation {
+	if x != nil {
+		return x.Operations
+	}
+	return nil
+}
+
+// Operation is what a caller asks to do, and which quotas that draws on.
+type Operation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Takes         []*Take                `protobuf:"bytes,2,rep,name=takes,proto3" json:"takes,omitempty"`
+	Outage        *Outage                `protobuf:"bytes,3,opt,name=outage,proto3" json:"outage,omitempty"` // overrides that of its dimensions; empty: each its own
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Operation) Reset() {
+	*x = Operation{}
+	mi := &file_quotalease_v1_lease_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Operation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Operation) ProtoMessage() {}
+
+func (x *Operation) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_lease_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Operation.ProtoReflect.Descriptor instead.
+func (*Operation) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Operation) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Operation) GetTakes() []*Take {
+	if x != nil {
+		return x.Takes
+	}
+	return nil
+}
+
+func (x *Operation) GetOutage() *Outage {
+	if x != nil {
+		return x.Outage
+	}
+	return nil
+}
+
+type Take struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Dimension     string                 `protobuf:"bytes,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
+	Cost          int64                  `protobuf:"varint,2,opt,name=cost,proto3" json:"cost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Take) Reset() {
+	*x = Take{}
+	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Take) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Take) ProtoMessage() {}
+
+func (x *Take) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Take.ProtoReflect.Descriptor instead.
+func (*Take) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Take) GetDimension() string {
+	if x != nil {
+		return x.Dimension
+	}
+	return ""
+}
+
+func (x *Take) GetCost() int64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
+}
+
 type Dimension struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1111,14 +1438,17 @@ type Dimension struct {
 	LeaseMax        int64                  `protobuf:"varint,8,opt,name=lease_max,json=leaseMax,proto3" json:"lease_max,omitempty"`                        // 0: as demand needs
 	Outage          *Outage                `protobuf:"bytes,9,opt,name=outage,proto3" json:"outage,omitempty"`
 	Cold            *Cold                  `protobuf:"bytes,10,opt,name=cold,proto3" json:"cold,omitempty"`
-	Limit           int64                  `protobuf:"varint,11,opt,name=limit,proto3" json:"limit,omitempty"` // the dimension's default; -1: unlimited
+	Limit           int64                  `protobuf:"varint,11,opt,name=limit,proto3" json:"limit,omitempty"`                            // the dimension's default; -1: unlimited. Of a rate: the burst
+	Rate            *Rate                  `protobuf:"bytes,12,opt,name=rate,proto3" json:"rate,omitempty"`                               // kind rate
+	MaxHoldUs       int64                  `protobuf:"varint,13,opt,name=max_hold_us,json=maxHoldUs,proto3" json:"max_hold_us,omitempty"` // kind concurrency
+	GraceUs         int64                  `protobuf:"varint,14,opt,name=grace_us,json=graceUs,proto3" json:"grace_us,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Dimension) Reset() {
 	*x = Dimension{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[13]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1460,7 @@ func (x *Dimension) String() string {
 func (*Dimension) ProtoMessage() {}
 
 func (x *Dimension) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[13]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1473,7 @@ func (x *Dimension) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dimension.ProtoReflect.Descriptor instead.
 func (*Dimension) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{13}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Dimension) GetName() string {
@@ -1223,6 +1553,79 @@ func (x *Dimension) GetLimit() int64 {
 	return 0
 }
 
+func (x *Dimension) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *Dimension) GetMaxHoldUs() int64 {
+	if x != nil {
+		return x.MaxHoldUs
+	}
+	return 0
+}
+
+func (x *Dimension) GetGraceUs() int64 {
+	if x != nil {
+		return x.GraceUs
+	}
+	return 0
+}
+
+type Rate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Units         int64                  `protobuf:"varint,1,opt,name=units,proto3" json:"units,omitempty"`
+	PerUs         int64                  `protobuf:"varint,2,opt,name=per_us,json=perUs,proto3" json:"per_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rate) Reset() {
+	*x = Rate{}
+	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rate) ProtoMessage() {}
+
+func (x *Rate) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rate.ProtoReflect.Descriptor instead.
+func (*Rate) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Rate) GetUnits() int64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *Rate) GetPerUs() int64 {
+	if x != nil {
+		return x.PerUs
+	}
+	return 0
+}
+
 type Period struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Every         string                 `protobuf:"bytes,1,opt,name=every,proto3" json:"every,omitempty"`
@@ -1235,7 +1638,7 @@ type Period struct {
 
 func (x *Period) Reset() {
 	*x = Period{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[14]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1247,7 +1650,7 @@ func (x *Period) String() string {
 func (*Period) ProtoMessage() {}
 
 func (x *Period) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[14]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1260,7 +1663,7 @@ func (x *Period) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Period.ProtoReflect.Descriptor instead.
 func (*Period) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{14}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Period) GetEvery() string {
@@ -1293,16 +1696,18 @@ func (x *Period) GetAnchorTime() string {
 
 type Outage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Mode          string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"` // closed or open
+	Mode          string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"` // closed, open or extend
 	AfterUs       int64                  `protobuf:"varint,2,opt,name=after_us,json=afterUs,proto3" json:"after_us,omitempty"`
-	ForUs         int64                  `protobuf:"varint,3,opt,name=for_us,json=forUs,proto3" json:"for_us,omitempty"`
+	ForUs         int64                  `protobuf:"varint,3,opt,name=for_us,json=forUs,proto3" json:"for_us,omitempty"` // open
+	Rate          *Rate                  `protobuf:"bytes,4,opt,name=rate,proto3" json:"rate,omitempty"`                 // extend: of all agents together
+	Budget        int64                  `protobuf:"varint,5,opt,name=budget,proto3" json:"budget,omitempty"`            // extend: the window's pot
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Outage) Reset() {
 	*x = Outage{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1719,7 @@ func (x *Outage) String() string {
 func (*Outage) ProtoMessage() {}
 
 func (x *Outage) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1732,7 @@ func (x *Outage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outage.ProtoReflect.Descriptor instead.
 func (*Outage) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{15}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Outage) GetMode() string {
@@ -1351,6 +1756,20 @@ func (x *Outage) GetForUs() int64 {
 	return 0
 }
 
+func (x *Outage) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *Outage) GetBudget() int64 {
+	if x != nil {
+		return x.Budget
+	}
+	return 0
+}
+
 type Cold struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	WaitUs        int64                  `protobuf:"varint,1,opt,name=wait_us,json=waitUs,proto3" json:"wait_us,omitempty"`
@@ -1362,7 +1781,7 @@ type Cold struct {
 
 func (x *Cold) Reset() {
 	*x = Cold{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1793,7 @@ func (x *Cold) String() string {
 func (*Cold) ProtoMessage() {}
 
 func (x *Cold) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1806,7 @@ func (x *Cold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cold.ProtoReflect.Descriptor instead.
 func (*Cold) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{16}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Cold) GetWaitUs() int64 {
@@ -1420,7 +1839,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1432,7 +1851,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1445,7 +1864,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{17}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WatchRequest) GetIncarnation() []byte {
@@ -1464,7 +1883,7 @@ type WatchReply struct {
 
 func (x *WatchReply) Reset() {
 	*x = WatchReply{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1895,7 @@ func (x *WatchReply) String() string {
 func (*WatchReply) ProtoMessage() {}
 
 func (x *WatchReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +1908,7 @@ func (x *WatchReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchReply.ProtoReflect.Descriptor instead.
 func (*WatchReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{18}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchReply) GetNotices() []*Notice {
@@ -1506,14 +1925,16 @@ type Notice struct {
 	Generation    int64                  `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	RevokedGrant  []byte                 `protobuf:"bytes,3,opt,name=revoked_grant,json=revokedGrant,proto3" json:"revoked_grant,omitempty"`
 	PolicyVersion int64                  `protobuf:"varint,4,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
-	Window        *Window                `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"` // whose account grew
+	Window        *Window                `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"`    // whose account grew
+	Drained       bool                   `protobuf:"varint,6,opt,name=drained,proto3" json:"drained,omitempty"` // nothing is left of the account: to ask is no use until it grows
+	Wanted        bool                   `protobuf:"varint,7,opt,name=wanted,proto3" json:"wanted,omitempty"`   // others are in need: give back what you will not use soon
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1946,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1959,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{19}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Notice) GetKey() *Key {
@@ -1576,6 +1997,20 @@ func (x *Notice) GetWindow() *Window {
 	return nil
 }
 
+func (x *Notice) GetDrained() bool {
+	if x != nil {
+		return x.Drained
+	}
+	return false
+}
+
+func (x *Notice) GetWanted() bool {
+	if x != nil {
+		return x.Wanted
+	}
+	return false
+}
+
 type SpendRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Hello         *Hello                 `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
@@ -1587,7 +2022,7 @@ type SpendRequest struct {
 
 func (x *SpendRequest) Reset() {
 	*x = SpendRequest{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +2034,7 @@ func (x *SpendRequest) String() string {
 func (*SpendRequest) ProtoMessage() {}
 
 func (x *SpendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +2047,7 @@ func (x *SpendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendRequest.ProtoReflect.Descriptor instead.
 func (*SpendRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{20}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SpendRequest) GetHello() *Hello {
@@ -1642,13 +2077,14 @@ type SpendItem struct {
 	Key           *Key                   `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	Cost          int64                  `protobuf:"varint,3,opt,name=cost,proto3" json:"cost,omitempty"`
 	NotAfterUs    int64                  `protobuf:"varint,4,opt,name=not_after_us,json=notAfterUs,proto3" json:"not_after_us,omitempty"` // ledger time as the agent estimates it; 0: none
+	Group         int32                  `protobuf:"varint,5,opt,name=group,proto3" json:"group,omitempty"`                               // items of one request with the same group above 0 are spent all or none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SpendItem) Reset() {
 	*x = SpendItem{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1660,7 +2096,7 @@ func (x *SpendItem) String() string {
 func (*SpendItem) ProtoMessage() {}
 
 func (x *SpendItem) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1673,7 +2109,7 @@ func (x *SpendItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendItem.ProtoReflect.Descriptor instead.
 func (*SpendItem) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{21}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SpendItem) GetSpendId() []byte {
@@ -1704,6 +2140,13 @@ func (x *SpendItem) GetNotAfterUs() int64 {
 	return 0
 }
 
+func (x *SpendItem) GetGroup() int32 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
+}
+
 type SpendReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Decisions     []*Decision            `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"` // one for each item, in order
@@ -1715,7 +2158,7 @@ type SpendReply struct {
 
 func (x *SpendReply) Reset() {
 	*x = SpendReply{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +2170,7 @@ func (x *SpendReply) String() string {
 func (*SpendReply) ProtoMessage() {}
 
 func (x *SpendReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +2183,7 @@ func (x *SpendReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendReply.ProtoReflect.Descriptor instead.
 func (*SpendReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{22}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SpendReply) GetDecisions() []*Decision {
@@ -1780,13 +2223,14 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06region\x18\x03 \x01(\tR\x06region\x12%\n" +
 	"\x0epolicy_version\x18\x04 \x01(\x03R\rpolicyVersion\x12\x14\n" +
-	"\x05token\x18\x05 \x01(\fR\x05token\"\xeb\x01\n" +
+	"\x05token\x18\x05 \x01(\fR\x05token\"\x9f\x02\n" +
 	"\vSyncRequest\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x14.quotalease.v1.HelloR\x05hello\x12/\n" +
 	"\areports\x18\x02 \x03(\v2\x15.quotalease.v1.ReportR\areports\x12/\n" +
 	"\acancels\x18\x03 \x03(\v2\x15.quotalease.v1.CancelR\acancels\x12&\n" +
 	"\x04asks\x18\x04 \x03(\v2\x12.quotalease.v1.AskR\x04asks\x12&\n" +
-	"\x04keys\x18\x05 \x03(\v2\x12.quotalease.v1.KeyR\x04keys\"\xf8\x01\n" +
+	"\x04keys\x18\x05 \x03(\v2\x12.quotalease.v1.KeyR\x04keys\x122\n" +
+	"\brenewals\x18\x06 \x03(\v2\x16.quotalease.v1.RenewalR\brenewals\"\xbf\x02\n" +
 	"\x06Report\x12\x19\n" +
 	"\bgrant_id\x18\x01 \x01(\fR\agrantId\x12$\n" +
 	"\x03key\x18\x02 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x12-\n" +
@@ -1795,15 +2239,27 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\brefunded\x18\x05 \x01(\x03R\brefunded\x12\x1a\n" +
 	"\breturned\x18\x06 \x01(\x03R\breturned\x12\x14\n" +
 	"\x05final\x18\a \x01(\bR\x05final\x12\x1a\n" +
-	"\bunleased\x18\b \x01(\bR\bunleased\"I\n" +
+	"\bunleased\x18\b \x01(\bR\bunleased\x12\x10\n" +
+	"\x03seq\x18\t \x01(\x03R\x03seq\x12\x15\n" +
+	"\x06in_use\x18\n" +
+	" \x01(\x03R\x05inUse\x12\x1c\n" +
+	"\temergency\x18\v \x01(\bR\temergency\"\x8f\x01\n" +
+	"\aRenewal\x12\x19\n" +
+	"\bgrant_id\x18\x01 \x01(\fR\agrantId\x12$\n" +
+	"\x03key\x18\x02 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x03R\x03seq\x12\x15\n" +
+	"\x06in_use\x18\x04 \x01(\x03R\x05inUse\x12\x1a\n" +
+	"\breturned\x18\x05 \x01(\x03R\breturned\"I\n" +
 	"\x06Cancel\x12\x19\n" +
 	"\bgrant_id\x18\x01 \x01(\fR\agrantId\x12$\n" +
-	"\x03key\x18\x02 \x01(\v2\x12.quotalease.v1.KeyR\x03key\"n\n" +
+	"\x03key\x18\x02 \x01(\v2\x12.quotalease.v1.KeyR\x03key\"\xbb\x01\n" +
 	"\x03Ask\x12\x19\n" +
 	"\bgrant_id\x18\x01 \x01(\fR\agrantId\x12$\n" +
 	"\x03key\x18\x02 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x12\x12\n" +
 	"\x04want\x18\x03 \x01(\x03R\x04want\x12\x12\n" +
-	"\x04need\x18\x04 \x01(\x03R\x04need\"\xc1\x02\n" +
+	"\x04need\x18\x04 \x01(\x03R\x04need\x12-\n" +
+	"\x06window\x18\x05 \x01(\v2\x15.quotalease.v1.WindowR\x06window\x12\x1c\n" +
+	"\temergency\x18\x06 \x01(\bR\temergency\"\xf6\x02\n" +
 	"\tSyncReply\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\fR\x05token\x12'\n" +
 	"\x0fnew_incarnation\x18\x02 \x01(\bR\x0enewIncarnation\x12\"\n" +
@@ -1811,7 +2267,8 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\tdecisions\x18\x04 \x03(\v2\x17.quotalease.v1.DecisionR\tdecisions\x125\n" +
 	"\aresults\x18\x05 \x03(\v2\x1b.quotalease.v1.ReportResultR\aresults\x12+\n" +
 	"\x04keys\x18\x06 \x03(\v2\x17.quotalease.v1.KeyStateR\x04keys\x126\n" +
-	"\tcatalogue\x18\a \x01(\v2\x18.quotalease.v1.CatalogueR\tcatalogue\"\xda\x03\n" +
+	"\tcatalogue\x18\a \x01(\v2\x18.quotalease.v1.CatalogueR\tcatalogue\x123\n" +
+	"\brenewals\x18\b \x03(\v2\x17.quotalease.v1.DecisionR\brenewals\"\x94\x05\n" +
 	"\bDecision\x12\x19\n" +
 	"\bgrant_id\x18\x01 \x01(\fR\agrantId\x12\x16\n" +
 	"\x06amount\x18\x02 \x01(\x03R\x06amount\x12\x16\n" +
@@ -1830,7 +2287,15 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\arevoked\x18\v \x01(\bR\arevoked\x12-\n" +
 	"\x06window\x18\f \x01(\v2\x15.quotalease.v1.WindowR\x06window\x12*\n" +
 	"\x05fault\x18\r \x01(\v2\x14.quotalease.v1.FaultR\x05fault\x12\x16\n" +
-	"\x06region\x18\x0e \x01(\tR\x06region\"\xa0\x01\n" +
+	"\x06region\x18\x0e \x01(\tR\x06region\x12 \n" +
+	"\fstarts_in_us\x18\x0f \x01(\x03R\n" +
+	"startsInUs\x12\x19\n" +
+	"\bdelay_us\x18\x10 \x01(\x03R\adelayUs\x12\x17\n" +
+	"\adrip_us\x18\x11 \x01(\x03R\x06dripUs\x12\x10\n" +
+	"\x03seq\x18\x12 \x01(\x03R\x03seq\x12\x1e\n" +
+	"\vretry_in_us\x18\x13 \x01(\x03R\tretryInUs\x12\x12\n" +
+	"\x04last\x18\x14 \x01(\bR\x04last\x12\x1c\n" +
+	"\temergency\x18\x15 \x01(\bR\temergency\"\xa0\x01\n" +
 	"\fReportResult\x12\x19\n" +
 	"\bgrant_id\x18\x01 \x01(\fR\agrantId\x12/\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.quotalease.v1.GrantStateR\x05state\x12\x18\n" +
@@ -1839,7 +2304,7 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\x05Fault\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x18\n" +
-	"\aallowed\x18\x03 \x01(\tR\aallowed\"\xb9\x02\n" +
+	"\aallowed\x18\x03 \x01(\tR\aallowed\"\x84\x03\n" +
 	"\bKeyState\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x12-\n" +
 	"\x06window\x18\x02 \x01(\v2\x15.quotalease.v1.WindowR\x06window\x12\x1e\n" +
@@ -1851,12 +2316,25 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\tlease_cap\x18\x06 \x01(\x03R\bleaseCap\x12%\n" +
 	"\x0epolicy_version\x18\a \x01(\x03R\rpolicyVersion\x12*\n" +
 	"\x05fault\x18\b \x01(\v2\x14.quotalease.v1.FaultR\x05fault\x12\x16\n" +
-	"\x06reason\x18\t \x01(\tR\x06reason\"l\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\x12\x1e\n" +
+	"\vretry_in_us\x18\n" +
+	" \x01(\x03R\tretryInUs\x12)\n" +
+	"\x04next\x18\v \x01(\v2\x15.quotalease.v1.WindowR\x04next\"\xa6\x01\n" +
 	"\tCatalogue\x12%\n" +
 	"\x0epolicy_version\x18\x01 \x01(\x03R\rpolicyVersion\x128\n" +
 	"\n" +
 	"dimensions\x18\x02 \x03(\v2\x18.quotalease.v1.DimensionR\n" +
-	"dimensions\"\xda\x02\n" +
+	"dimensions\x128\n" +
+	"\n" +
+	"operations\x18\x03 \x03(\v2\x18.quotalease.v1.OperationR\n" +
+	"operations\"y\n" +
+	"\tOperation\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
+	"\x05takes\x18\x02 \x03(\v2\x13.quotalease.v1.TakeR\x05takes\x12-\n" +
+	"\x06outage\x18\x03 \x01(\v2\x15.quotalease.v1.OutageR\x06outage\"8\n" +
+	"\x04Take\x12\x1c\n" +
+	"\tdimension\x18\x01 \x01(\tR\tdimension\x12\x12\n" +
+	"\x04cost\x18\x02 \x01(\x03R\x04cost\"\xbe\x03\n" +
 	"\tDimension\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
@@ -1869,18 +2347,26 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\x06outage\x18\t \x01(\v2\x15.quotalease.v1.OutageR\x06outage\x12'\n" +
 	"\x04cold\x18\n" +
 	" \x01(\v2\x13.quotalease.v1.ColdR\x04cold\x12\x14\n" +
-	"\x05limit\x18\v \x01(\x03R\x05limit\"z\n" +
+	"\x05limit\x18\v \x01(\x03R\x05limit\x12'\n" +
+	"\x04rate\x18\f \x01(\v2\x13.quotalease.v1.RateR\x04rate\x12\x1e\n" +
+	"\vmax_hold_us\x18\r \x01(\x03R\tmaxHoldUs\x12\x19\n" +
+	"\bgrace_us\x18\x0e \x01(\x03R\agraceUs\"3\n" +
+	"\x04Rate\x12\x14\n" +
+	"\x05units\x18\x01 \x01(\x03R\x05units\x12\x15\n" +
+	"\x06per_us\x18\x02 \x01(\x03R\x05perUs\"z\n" +
 	"\x06Period\x12\x14\n" +
 	"\x05every\x18\x01 \x01(\tR\x05every\x12\x1a\n" +
 	"\btimezone\x18\x02 \x01(\tR\btimezone\x12\x1d\n" +
 	"\n" +
 	"anchor_day\x18\x03 \x01(\x05R\tanchorDay\x12\x1f\n" +
 	"\vanchor_time\x18\x04 \x01(\tR\n" +
-	"anchorTime\"N\n" +
+	"anchorTime\"\x8f\x01\n" +
 	"\x06Outage\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x19\n" +
 	"\bafter_us\x18\x02 \x01(\x03R\aafterUs\x12\x15\n" +
-	"\x06for_us\x18\x03 \x01(\x03R\x05forUs\"I\n" +
+	"\x06for_us\x18\x03 \x01(\x03R\x05forUs\x12'\n" +
+	"\x04rate\x18\x04 \x01(\v2\x13.quotalease.v1.RateR\x04rate\x12\x16\n" +
+	"\x06budget\x18\x05 \x01(\x03R\x06budget\"I\n" +
 	"\x04Cold\x12\x17\n" +
 	"\await_us\x18\x01 \x01(\x03R\x06waitUs\x12\x12\n" +
 	"\x04then\x18\x02 \x01(\tR\x04then\x12\x14\n" +
@@ -1889,7 +2375,7 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\vincarnation\x18\x01 \x01(\fR\vincarnation\"=\n" +
 	"\n" +
 	"WatchReply\x12/\n" +
-	"\anotices\x18\x01 \x03(\v2\x15.quotalease.v1.NoticeR\anotices\"\xc9\x01\n" +
+	"\anotices\x18\x01 \x03(\v2\x15.quotalease.v1.NoticeR\anotices\"\xfb\x01\n" +
 	"\x06Notice\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x12\x1e\n" +
 	"\n" +
@@ -1897,17 +2383,20 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"generation\x12#\n" +
 	"\rrevoked_grant\x18\x03 \x01(\fR\frevokedGrant\x12%\n" +
 	"\x0epolicy_version\x18\x04 \x01(\x03R\rpolicyVersion\x12-\n" +
-	"\x06window\x18\x05 \x01(\v2\x15.quotalease.v1.WindowR\x06window\"\x9b\x01\n" +
+	"\x06window\x18\x05 \x01(\v2\x15.quotalease.v1.WindowR\x06window\x12\x18\n" +
+	"\adrained\x18\x06 \x01(\bR\adrained\x12\x16\n" +
+	"\x06wanted\x18\a \x01(\bR\x06wanted\"\x9b\x01\n" +
 	"\fSpendRequest\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x14.quotalease.v1.HelloR\x05hello\x12.\n" +
 	"\x05items\x18\x02 \x03(\v2\x18.quotalease.v1.SpendItemR\x05items\x12/\n" +
-	"\arefunds\x18\x03 \x03(\v2\x15.quotalease.v1.CancelR\arefunds\"\x82\x01\n" +
+	"\arefunds\x18\x03 \x03(\v2\x15.quotalease.v1.CancelR\arefunds\"\x98\x01\n" +
 	"\tSpendItem\x12\x19\n" +
 	"\bspend_id\x18\x01 \x01(\fR\aspendId\x12$\n" +
 	"\x03key\x18\x02 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x12\x12\n" +
 	"\x04cost\x18\x03 \x01(\x03R\x04cost\x12 \n" +
 	"\fnot_after_us\x18\x04 \x01(\x03R\n" +
-	"notAfterUs\"\x94\x01\n" +
+	"notAfterUs\x12\x14\n" +
+	"\x05group\x18\x05 \x01(\x05R\x05group\"\x94\x01\n" +
 	"\n" +
 	"SpendReply\x125\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x17.quotalease.v1.DecisionR\tdecisions\x12+\n" +
@@ -1939,7 +2428,7 @@ func file_quotalease_v1_lease_proto_rawDescGZIP() []byte {
 }
 
 var file_quotalease_v1_lease_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_quotalease_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_quotalease_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_quotalease_v1_lease_proto_goTypes = []any{
 	(GrantState)(0),      // 0: quotalease.v1.GrantState
 	(*Key)(nil),          // 1: quotalease.v1.Key
@@ -1947,71 +2436,85 @@ var file_quotalease_v1_lease_proto_goTypes = []any{
 	(*Hello)(nil),        // 3: quotalease.v1.Hello
 	(*SyncRequest)(nil),  // 4: quotalease.v1.SyncRequest
 	(*Report)(nil),       // 5: quotalease.v1.Report
-	(*Cancel)(nil),       // 6: quotalease.v1.Cancel
-	(*Ask)(nil),          // 7: quotalease.v1.Ask
-	(*SyncReply)(nil),    // 8: quotalease.v1.SyncReply
-	(*Decision)(nil),     // 9: quotalease.v1.Decision
-	(*ReportResult)(nil), // 10: quotalease.v1.ReportResult
-	(*Fault)(nil),        // 11: quotalease.v1.Fault
-	(*KeyState)(nil),     // 12: quotalease.v1.KeyState
-	(*Catalogue)(nil),    // 13: quotalease.v1.Catalogue
-	(*Dimension)(nil),    // 14: quotalease.v1.Dimension
-	(*Period)(nil),       // 15: quotalease.v1.Period
-	(*Outage)(nil),       // 16: quotalease.v1.Outage
-	(*Cold)(nil),         // 17: quotalease.v1.Cold
-	(*WatchRequest)(nil), // 18: quotalease.v1.WatchRequest
-	(*WatchReply)(nil),   // 19: quotalease.v1.WatchReply
-	(*Notice)(nil),       // 20: quotalease.v1.Notice
-	(*SpendRequest)(nil), // 21: quotalease.v1.SpendRequest
-	(*SpendItem)(nil),    // 22: quotalease.v1.SpendItem
-	(*SpendReply)(nil),   // 23: quotalease.v1.SpendReply
+	(*Renewal)(nil),      // 6: quotalease.v1.Renewal
+	(*Cancel)(nil),       // 7: quotalease.v1.Cancel
+	(*Ask)(nil),          // 8: quotalease.v1.Ask
+	(*SyncReply)(nil),    // 9: quotalease.v1.SyncReply
+	(*Decision)(nil),     // 10: quotalease.v1.Decision
+	(*ReportResult)(nil), // 11: quotalease.v1.ReportResult
+	(*Fault)(nil),        // 12: quotalease.v1.Fault
+	(*KeyState)(nil),     // 13: quotalease.v1.KeyState
+	(*Catalogue)(nil),    // 14: quotalease.v1.Catalogue
+	(*Operation)(nil),    // 15: quotalease.v1.Operation
+	(*Take)(nil),         // 16: quotalease.v1.Take
+	(*Dimension)(nil),    // 17: quotalease.v1.Dimension
+	(*Rate)(nil),         // 18: quotalease.v1.Rate
+	(*Period)(nil),       // 19: quotalease.v1.Period
+	(*Outage)(nil),       // 20: quotalease.v1.Outage
+	(*Cold)(nil),         // 21: quotalease.v1.Cold
+	(*WatchRequest)(nil), // 22: quotalease.v1.WatchRequest
+	(*WatchReply)(nil),   // 23: quotalease.v1.WatchReply
+	(*Notice)(nil),       // 24: quotalease.v1.Notice
+	(*SpendRequest)(nil), // 25: quotalease.v1.SpendRequest
+	(*SpendItem)(nil),    // 26: quotalease.v1.SpendItem
+	(*SpendReply)(nil),   // 27: quotalease.v1.SpendReply
 }
 var file_quotalease_v1_lease_proto_depIdxs = []int32{
 	3,  // 0: quotalease.v1.SyncRequest.hello:type_name -> quotalease.v1.Hello
 	5,  // 1: quotalease.v1.SyncRequest.reports:type_name -> quotalease.v1.Report
-	6,  // 2: quotalease.v1.SyncRequest.cancels:type_name -> quotalease.v1.Cancel
-	7,  // 3: quotalease.v1.SyncRequest.asks:type_name -> quotalease.v1.Ask
+	7,  // 2: quotalease.v1.SyncRequest.cancels:type_name -> quotalease.v1.Cancel
+	8,  // 3: quotalease.v1.SyncRequest.asks:type_name -> quotalease.v1.Ask
 	1,  // 4: quotalease.v1.SyncRequest.keys:type_name -> quotalease.v1.Key
-	1,  // 5: quotalease.v1.Report.key:type_name -> quotalease.v1.Key
-	2,  // 6: quotalease.v1.Report.window:type_name -> quotalease.v1.Window
-	1,  // 7: quotalease.v1.Cancel.key:type_name -> quotalease.v1.Key
-	1,  // 8: quotalease.v1.Ask.key:type_name -> quotalease.v1.Key
-	9,  // 9: quotalease.v1.SyncReply.decisions:type_name -> quotalease.v1.Decision
-	10, // 10: quotalease.v1.SyncReply.results:type_name -> quotalease.v1.ReportResult
-	12, // 11: quotalease.v1.SyncReply.keys:type_name -> quotalease.v1.KeyState
-	13, // 12: quotalease.v1.SyncReply.catalogue:type_name -> quotalease.v1.Catalogue
-	0,  // 13: quotalease.v1.Decision.state:type_name -> quotalease.v1.GrantState
-	2,  // 14: quotalease.v1.Decision.window:type_name -> quotalease.v1.Window
-	11, // 15: quotalease.v1.Decision.fault:type_name -> quotalease.v1.Fault
-	0,  // 16: quotalease.v1.ReportResult.state:type_name -> quotalease.v1.GrantState
-	11, // 17: quotalease.v1.ReportResult.fault:type_name -> quotalease.v1.Fault
-	1,  // 18: quotalease.v1.KeyState.key:type_name -> quotalease.v1.Key
-	2,  // 19: quotalease.v1.KeyState.window:type_name -> quotalease.v1.Window
-	11, // 20: quotalease.v1.KeyState.fault:type_name -> quotalease.v1.Fault
-	14, // 21: quotalease.v1.Catalogue.dimensions:type_name -> quotalease.v1.Dimension
-	15, // 22: quotalease.v1.Dimension.period:type_name -> quotalease.v1.Period
-	16, // 23: quotalease.v1.Dimension.outage:type_name -> quotalease.v1.Outage
-	17, // 24: quotalease.v1.Dimension.cold:type_name -> quotalease.v1.Cold
-	20, // 25: quotalease.v1.WatchReply.notices:type_name -> quotalease.v1.Notice
-	1,  // 26: quotalease.v1.Notice.key:type_name -> quotalease.v1.Key
-	2,  // 27: quotalease.v1.Notice.window:type_name -> quotalease.v1.Window
-	3,  // 28: quotalease.v1.SpendRequest.hello:type_name -> quotalease.v1.Hello
-	22, // 29: quotalease.v1.SpendRequest.items:type_name -> quotalease.v1.SpendItem
-	6,  // 30: quotalease.v1.SpendRequest.refunds:type_name -> quotalease.v1.Cancel
-	1,  // 31: quotalease.v1.SpendItem.key:type_name -> quotalease.v1.Key
-	9,  // 32: quotalease.v1.SpendReply.decisions:type_name -> quotalease.v1.Decision
-	12, // 33: quotalease.v1.SpendReply.keys:type_name -> quotalease.v1.KeyState
-	4,  // 34: quotalease.v1.LeaseService.Sync:input_type -> quotalease.v1.SyncRequest
-	18, // 35: quotalease.v1.LeaseService.Watch:input_type -> quotalease.v1.WatchRequest
-	21, // 36: quotalease.v1.LeaseService.Spend:input_type -> quotalease.v1.SpendRequest
-	8,  // 37: quotalease.v1.LeaseService.Sync:output_type -> quotalease.v1.SyncReply
-	19, // 38: quotalease.v1.LeaseService.Watch:output_type -> quotalease.v1.WatchReply
-	23, // 39: quotalease.v1.LeaseService.Spend:output_type -> quotalease.v1.SpendReply
-	37, // [37:40] is the sub-list for method output_type
-	34, // [34:37] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	6,  // 5: quotalease.v1.SyncRequest.renewals:type_name -> quotalease.v1.Renewal
+	1,  // 6: quotalease.v1.Report.key:type_name -> quotalease.v1.Key
+	2,  // 7: quotalease.v1.Report.window:type_name -> quotalease.v1.Window
+	1,  // 8: quotalease.v1.Renewal.key:type_name -> quotalease.v1.Key
+	1,  // 9: quotalease.v1.Cancel.key:type_name -> quotalease.v1.Key
+	1,  // 10: quotalease.v1.Ask.key:type_name -> quotalease.v1.Key
+	2,  // 11: quotalease.v1.Ask.window:type_name -> quotalease.v1.Window
+	10, // 12: quotalease.v1.SyncReply.decisions:type_name -> quotalease.v1.Decision
+	11, // 13: quotalease.v1.SyncReply.results:type_name -> quotalease.v1.ReportResult
+	13, // 14: quotalease.v1.SyncReply.keys:type_name -> quotalease.v1.KeyState
+	14, // 15: quotalease.v1.SyncReply.catalogue:type_name -> quotalease.v1.Catalogue
+	10, // 16: quotalease.v1.SyncReply.renewals:type_name -> quotalease.v1.Decision
+	0,  // 17: quotalease.v1.Decision.state:type_name -> quotalease.v1.GrantState
+	2,  // 18: quotalease.v1.Decision.window:type_name -> quotalease.v1.Window
+	12, // 19: quotalease.v1.Decision.fault:type_name -> quotalease.v1.Fault
+	0,  // 20: quotalease.v1.ReportResult.state:type_name -> quotalease.v1.GrantState
+	12, // 21: quotalease.v1.ReportResult.fault:type_name -> quotalease.v1.Fault
+	1,  // 22: quotalease.v1.KeyState.key:type_name -> quotalease.v1.Key
+	2,  // 23: quotalease.v1.KeyState.window:type_name -> quotalease.v1.Window
+	12, // 24: quotalease.v1.KeyState.fault:type_name -> quotalease.v1.Fault
+	2,  // 25: quotalease.v1.KeyState.next:type_name -> quotalease.v1.Window
+	17, // 26: quotalease.v1.Catalogue.dimensions:type_name -> quotalease.v1.Dimension
+	15, // 27: quotalease.v1.Catalogue.operations:type_name -> quotalease.v1.Operation
+	16, // 28: quotalease.v1.Operation.takes:type_name -> quotalease.v1.Take
+	20, // 29: quotalease.v1.Operation.outage:type_name -> quotalease.v1.Outage
+	19, // 30: quotalease.v1.Dimension.period:type_name -> quotalease.v1.Period
+	20, // 31: quotalease.v1.Dimension.outage:type_name -> quotalease.v1.Outage
+	21, // 32: quotalease.v1.Dimension.cold:type_name -> quotalease.v1.Cold
+	18, // 33: quotalease.v1.Dimension.rate:type_name -> quotalease.v1.Rate
+	18, // 34: quotalease.v1.Outage.rate:type_name -> quotalease.v1.Rate
+	24, // 35: quotalease.v1.WatchReply.notices:type_name -> quotalease.v1.Notice
+	1,  // 36: quotalease.v1.Notice.key:type_name -> quotalease.v1.Key
+	2,  // 37: quotalease.v1.Notice.window:type_name -> quotalease.v1.Window
+	3,  // 38: quotalease.v1.SpendRequest.hello:type_name -> quotalease.v1.Hello
+	26, // 39: quotalease.v1.SpendRequest.items:type_name -> quotalease.v1.SpendItem
+	7,  // 40: quotalease.v1.SpendRequest.refunds:type_name -> quotalease.v1.Cancel
+	1,  // 41: quotalease.v1.SpendItem.key:type_name -> quotalease.v1.Key
+	10, // 42: quotalease.v1.SpendReply.decisions:type_name -> quotalease.v1.Decision
+	13, // 43: quotalease.v1.SpendReply.keys:type_name -> quotalease.v1.KeyState
+	4,  // 44: quotalease.v1.LeaseService.Sync:input_type -> quotalease.v1.SyncRequest
+	22, // 45: quotalease.v1.LeaseService.Watch:input_type -> quotalease.v1.WatchRequest
+	25, // 46: quotalease.v1.LeaseService.Spend:input_type -> quotalease.v1.SpendRequest
+	9,  // 47: quotalease.v1.LeaseService.Sync:output_type -> quotalease.v1.SyncReply
+	23, // 48: quotalease.v1.LeaseService.Watch:output_type -> quotalease.v1.WatchReply
+	27, // 49: quotalease.v1.LeaseService.Spend:output_type -> quotalease.v1.SpendReply
+	47, // [47:50] is the sub-list for method output_type
+	44, // [44:47] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_lease_proto_init() }
@@ -2025,7 +2528,7 @@ func file_quotalease_v1_lease_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_lease_proto_rawDesc), len(file_quotalease_v1_lease_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
