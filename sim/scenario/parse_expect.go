@@ -59,7 +59,12 @@ func (p *parser) sweep(n value) {
 
 // expect reads figures to reach, like "overshoot = 0" or "utilisation >= 99%".
 func (p *parser) expect(n value) {
-	names := slices.Sorted(maps.Keys((&Result{}).Figures()))
+	like := &Result{}
+	for i := range p.Demand {
+		like.Demands = append(like.Demands, (&demandMeter{waits: make([]histogram, len(p.Demand[i].Costs)),
+			tried: make([]int64, len(p.Demand[i].Costs)), passed: make([]int64, len(p.Demand[i].Costs))}).result(&p.Demand[i]))
+	}
+	names := slices.Sorted(maps.Keys(like.Figures()))
 	for _, item := range n.items(`figures to reach, like "utilisation >= 99%"`) {
 		s, ok := item.text("a figure to reach")
 		if !ok {

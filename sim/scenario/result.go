@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -196,9 +197,10 @@ func ratio(x, y int64) float64 {
 	return float64(x) / float64(y)
 }
 
-// Figures are what expectations may name.
+// Figures are what expectations may name. Those of one stream of calls have its name behind a
+// colon.
 func (r *Result) Figures() map[string]float64 {
-	return map[string]float64{
+	figures := map[string]float64{
 		"utilisation": r.Utilisation, "overshoot": float64(r.Overshoot), "overshoot_ledger": float64(r.LedgerOver),
 		"round_trips": float64(r.RoundTrips), "round_trips_per_agent_window": r.TripsMean, "round_trips_max": float64(r.TripsMost),
 		"denials": float64(r.Denials), "unavailable": float64(r.Unavailable),
@@ -207,6 +209,17 @@ func (r *Result) Figures() map[string]float64 {
 		"felt_ms":                  float64(millis(r.Felt)), "unfelt": float64(r.Unfelt),
 		"amplification": r.Amplification, "peak_load": float64(r.PeakLoad), "allowed": float64(r.Allowed),
 	}
+	for _, d := range r.Demands {
+		figures["allowed_share:"+d.Name] = ratio(d.Allowed, d.Calls)
+		figures["amplification:"+d.Name] = d.Amplification
+		for _, c := range d.Costs {
+			name := fmt.Sprintf("%s:%d", d.Name, c.Cost)
+			figures["allowed_share:"+name] = c.Share
+			figures["wait_p99_ms:"+name] = float64(c.P99)
+			figures["wait_max_ms:"+name] = float64(c.Most)
+		}
+	}
+	return figures
 }
 
 // Check is what became of an expectation.
