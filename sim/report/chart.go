@@ -17,13 +17,14 @@ const (
 // chart draws lines, areas, bars and bands over two scales. Colours are classes of the page's
 // style: each has a light and a dark form.
 type chart struct {
-	body         strings.Builder
-	x0, x1       float64
-	y1           float64
-	label        string // for those who cannot see it
-	xName, yName string
-	xWords       func(float64) string
-	yWords       func(float64) string
+	body   strings.Builder
+	x0, x1 float64
+	y1     float64
+	label  string // for those who cannot see it
+	xName  string
+	xStep  float64 // between marks
+	xWords func(float64) string
+	yWords func(float64) string
 }
 
 type point struct{ x, y float64 }
@@ -32,7 +33,7 @@ func newChart(label string, x0, x1, most float64) *chart {
 	if x1 <= x0 {
 		x1 = x0 + 1
 	}
-	return &chart{label: label, x0: x0, x1: x1, y1: ceiling(most), xWords: short, yWords: short}
+	return &chart{label: label, x0: x0, x1: x1, y1: ceiling(most), xStep: ceiling((x1 - x0) / 9), xWords: short, yWords: short}
 }
 
 // ceiling is the next round number: 1, 2, 2.5 or 5 and zeros.
@@ -113,30 +114,33 @@ func (c *chart) dot(class string, p point, words, anchor string) {
 	c.add(`<text class="mark" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, x, c.py(p.y)+4, html.EscapeString(words))
 }
 
-const ticks = 4
+// marks is how many steps make the whole scale, so that each ends at a round number.
+func marks(y1 float64) int {
+	if first := y1 / math.Pow(10, math.Floor(math.Log10(y1)+1e-9)); math.Abs(first-2) < 1e-6 {
+		return 4
+	}
+	return 5
+}
 
 // svg finishes the drawing: the grid goes behind all that was drawn.
 func (c *chart) svg() template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`, width, height, html.EscapeString(c.label))
-	for i := range ticks + 1 {
-		y := c.y1 * float64(i) / ticks
+	n := marks(c.y1)
+	for i := range n + 1 {
+		y := c.y1 * float64(i) / float64(n)
 		fmt.Fprintf(&b, `<path class="grid" d="M%.1f %.1fH%.1f"/><text class="tick" text-anchor="end" x="%.1f" y="%.1f">%s</text>`,
 			left, c.py(y), width-right, left-8, c.py(y)+4, html.EscapeString(c.yWords(y)))
 	}
-	for i := range ticks*2 + 1 {
-		x := c.x0 + (c.x1-c.x0)*float64(i)/(ticks*2)
+	for x := c.x0; x <= c.x1+c.xStep/1e6; x += c.xStep {
 		anchor := "middle"
-		if i == ticks*2 {
+		if c.px(x) > width-right-20 {
 			anchor = "end"
 		}
 		fmt.Fprintf(&b, `<text class="tick" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, c.px(x), height-below+16, html.EscapeString(c.xWords(x)))
 	}
 	if c.xName != "" {
 		fmt.Fprintf(&b, `<text class="axis" text-anchor="end" x="%.1f" y="%.1f">%s</text>`, width-right, height-4, html.EscapeString(c.xName))
-	}
-	if c.yName != "" {
-		fmt.Fprintf(&b, `<text class="axis" x="%.1f" y="%.1f">%s</text>`, 4.0, top-3, html.EscapeString(c.yName))
 	}
 	b.WriteString(c.body.String())
 	b.WriteString("</svg>")

@@ -33,12 +33,22 @@ func seconds(v float64) string {
 	return trim(d.Seconds()) + " s"
 }
 
+// round is the next length of time that people count by.
+func round(v float64) float64 {
+	for _, step := range []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200} {
+		if v <= step {
+			return step
+		}
+	}
+	return 86400 * math.Ceil(v/86400)
+}
+
 func at(m scenario.Millis) float64 { return float64(m) / 1000 }
 
 // overTime is a chart whose x is the scenario's time, with what happened behind it.
 func overTime(label string, s *scenario.Scenario, most float64) *chart {
 	c := newChart(label, 0, s.Duration.Seconds(), most)
-	c.xWords = seconds
+	c.xWords, c.xStep = seconds, round(s.Duration.Seconds()/9)
 	for _, e := range s.Timeline {
 		from, to := e.At.Seconds(), (e.At + e.For).Seconds()
 		c.band(from, to, e.Note)
@@ -118,10 +128,12 @@ func useByWindow(r *scenario.Report) figure {
 				limit = append(limit, point{at(w.Start), float64(w.Limit)}, point{end, float64(w.Limit)})
 			}
 		}
+		if i == 0 {
+			c.line("limit", limit)
+		}
 		c.line(colour(i), line)
 		f.Legend = append(f.Legend, legend{colour(i), words(m.Method)})
 	}
-	c.line("limit", limit)
 	f.Legend = append(f.Legend, legend{"limit", "limit"})
 	f.SVG = c.svg()
 	return f

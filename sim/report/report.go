@@ -77,7 +77,7 @@ func number(v float64) string {
 	if math.IsNaN(v) {
 		return "-"
 	}
-	return trim(math.Round(v*1e4) / 1e4)
+	return fmt.Sprintf("%.4g", v)
 }
 
 func limit(n int64) string {

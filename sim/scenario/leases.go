@@ -22,6 +22,7 @@ type leases struct {
 	cp     *controlplane.ControlPlane
 	nodes  []*node // by place
 	isDown bool
+	behind bool       // accounts are to be brought to the policy in use
 	waits  []*message // at the replica, for its next transaction
 	busy   bool
 	starts uint64
@@ -85,6 +86,7 @@ func (m *leases) apply(doc *policy.Document) error {
 	}
 	if changed {
 		m.store.SetPolicyVersion(version)
+		m.behind = true
 	}
 	return nil
 }
@@ -101,12 +103,22 @@ func (m *leases) follow() {
 	}
 	ctx := context.Background()
 	m.note("look for a newer policy", m.cp.Refresh(ctx))
-	m.note("bring accounts to the policy", m.cp.Reconcile(ctx))
-	m.tell()
+	if m.behind {
+		m.behind = false
+		m.note("bring accounts to the policy", m.cp.Reconcile(ctx))
+	}
+	m.publish()
 }
 
-// tell passes on what the journal says.
+// tell passes on what the journal says, if it says anything new.
 func (m *leases) tell() {
+	if !m.store.news {
+		return
+	}
+	m.publish()
+}
+
+func (m *leases) publish() {
 	m.store.news = false
 	m.note("read the journal", m.cp.Poll(context.Background()))
 	for _, n := range m.nodes {
@@ -197,7 +209,7 @@ func (m *leases) commit() {
 			}
 			x.answer(x)
 		}
-		if m.store.news && !m.isDown {
+		if !m.isDown {
 			m.tell()
 		}
 		if len(m.waits) > 0 {

@@ -85,6 +85,9 @@ func (m *meter) span() {
 	}
 	s.end = millis(m.now)
 	m.spans = append(m.spans, s)
+	if m.now >= m.Duration {
+		return
+	}
 	m.order[0].roll()
 	if m.spanEnds = m.order[0].ends; m.spanEnds > m.now {
 		m.after(m.spanEnds-m.now, m.span)
@@ -196,10 +199,7 @@ func (m *meter) retake() (raised bool) {
 }
 
 func (m *meter) end() {
-	if m.order[0].ends > m.now { // the last window was not whole
+	if n := len(m.spans); n == 0 || m.spans[n-1].end < millis(m.now) {
 		m.span()
-	}
-	for _, a := range m.order {
-		a.roll()
 	}
 }

@@ -79,7 +79,7 @@ func (p *parser) read(root value) {
 	}
 	if n, ok := f["description"]; ok {
 		p.Description, _ = n.text("what the scenario shows")
-		p.Description = strings.TrimSpace(p.Description)
+		p.Description = strings.Join(strings.Fields(p.Description), " ")
 	}
 	if n, ok := f["seed"]; ok {
 		p.Seed = uint64(n.whole(0, 1<<62))

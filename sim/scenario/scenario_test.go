@@ -21,5 +21,7 @@ func TestTry(t *testing.T) {
 	r := run1(t, "fleet-512").Results[0]
 	t.Logf("%+v", r.Figures())
 	t.Log(r.Denied, r.Demands)
-	for _, w := range r.Windows[:5] { t.Logf("%+v", *w) }
+	for _, w := range r.Windows[:5] {
+		t.Logf("%+v", *w)
+	}
 }
