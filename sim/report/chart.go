@@ -18,6 +18,8 @@ const (
 // style: each has a light and a dark form.
 type chart struct {
 	body   strings.Builder
+	notes  strings.Builder // above everything else
+	marked []point         // places of marks, so that none covers another
 	x0, x1 float64
 	y1     float64
 	label  string // for those who cannot see it
@@ -102,16 +104,24 @@ func (c *chart) bar(class string, from, to, low, high float64, says string) {
 func (c *chart) band(from, to float64, says string) {
 	x := c.px(from)
 	c.add(`<rect class="band" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, x, top, max(c.px(to)-x, 1.5), height-top-below)
-	c.add(`<text class="note" x="%.1f" y="%.1f">%s</text>`, min(x+4, width-right-120), top+11, html.EscapeString(says))
+	fmt.Fprintf(&c.notes, `<text class="note" x="%.1f" y="%.1f">%s</text>`, min(x+4, width-right-120), top+11, html.EscapeString(says))
 }
 
-func (c *chart) dot(class string, p point, words, anchor string) {
-	c.add(`<circle class="dot %s" cx="%.1f" cy="%.1f" r="4.5"><title>%s</title></circle>`, class, c.px(p.x), c.py(p.y), html.EscapeString(words))
-	x := c.px(p.x) + 9
-	if anchor == "end" {
-		x = c.px(p.x) - 9
+// dot marks a point. Its words stand beside it unless they would cover those of another.
+func (c *chart) dot(class string, p point, words string) {
+	x, y := c.px(p.x), c.py(p.y)
+	c.add(`<circle class="dot %s" cx="%.1f" cy="%.1f" r="4.5"><title>%s</title></circle>`, class, x, y, html.EscapeString(words))
+	for _, m := range c.marked {
+		if math.Abs(m.x-x) < 40 && math.Abs(m.y-y) < 13 {
+			return
+		}
 	}
-	c.add(`<text class="mark" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, x, c.py(p.y)+4, html.EscapeString(words))
+	c.marked = append(c.marked, point{x, y})
+	anchor, beside := "start", 9.0
+	if x > width*0.85 {
+		anchor, beside = "end", -9
+	}
+	fmt.Fprintf(&c.notes, `<text class="mark" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, x+beside, y+4, html.EscapeString(words))
 }
 
 // marks is how many steps make the whole scale, so that each ends at a round number.
@@ -143,6 +153,7 @@ func (c *chart) svg() template.HTML {
 		fmt.Fprintf(&b, `<text class="axis" text-anchor="end" x="%.1f" y="%.1f">%s</text>`, width-right, height-4, html.EscapeString(c.xName))
 	}
 	b.WriteString(c.body.String())
+	b.WriteString(c.notes.String())
 	b.WriteString("</svg>")
 	return template.HTML(b.String()) //nolint:gosec // every text in it was escaped above
 }

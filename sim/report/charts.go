@@ -225,29 +225,28 @@ func trade(r *scenario.Report) figure {
 		}
 	}
 	from := max(0, math.Floor(lowest*20-1)/20)
-	c := newChart("utilisation against round trips, by lease size", 0, ceiling(most*1.05), 1)
+	spread := max(most-least, most/20)
+	c := newChart("utilisation against round trips, by lease size", max(0, least-spread/5), most+spread/5, 1)
 	c.xName, c.xWords = "round trips of an agent in a window", short
-	scale := func(u float64) float64 { return (u - from) / (1 - from) }
+	scale := func(p scenario.Point) point {
+		return point{p.Result.TripsMean, (p.Result.Utilisation - from) / (1 - from)}
+	}
 	var line []point
 	for _, p := range r.Curve {
 		if !p.Ours && !math.IsNaN(p.Result.Utilisation) {
-			line = append(line, point{p.Result.TripsMean, scale(p.Result.Utilisation)})
+			line = append(line, scale(p))
 		}
 	}
 	c.line("c0", line)
-	for _, p := range r.Curve {
-		if math.IsNaN(p.Result.Utilisation) {
-			continue
-		}
-		at := point{p.Result.TripsMean, scale(p.Result.Utilisation)}
-		anchor := "start"
-		if at.x > c.x1*0.8 {
-			anchor = "end"
-		}
-		if p.Ours {
-			c.dot("warn", at, fmt.Sprintf("ours (%s)", p.Value), anchor)
-		} else {
-			c.dot("c0", at, p.Value, anchor)
+	for _, ours := range []bool{true, false} {
+		for _, p := range r.Curve {
+			switch {
+			case p.Ours != ours || math.IsNaN(p.Result.Utilisation):
+			case ours:
+				c.dot("warn", scale(p), fmt.Sprintf("ours (%s)", p.Value))
+			default:
+				c.dot("c0", scale(p), p.Value)
+			}
 		}
 	}
 	c.yWords = func(v float64) string { return trim(100*(from+v*(1-from))) + " %" }
