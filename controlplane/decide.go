@@ -39,6 +39,9 @@ func decide(p *plan, b *ledger.Book, requests []*request) (*attempt, error) {
 	if err := a.openAll(); err != nil {
 		return nil, err
 	}
+	if lacking := a.unlocked(requests); len(lacking) > 0 {
+		return nil, &again{accounts: lacking}
+	}
 	for i, r := range requests {
 		answered, err := a.answer(r)
 		if err == nil {
@@ -188,6 +191,34 @@ func (a *attempt) answerSpend(r *request) (answer, error) {
 		reply.Decisions = append(reply.Decisions, d)
 	}
 	return answer{spend: reply}, nil
+}
+
+// unlocked lists the accounts outside the scope of records that requests report on or take back:
+// those of windows that are over, and of keys that policy no longer admits. They are found all at
+// once: one attempt for each would leave an agent that owes many unanswered for ever.
+func (a *attempt) unlocked(requests []*request) (lacking []ledger.AccountID) {
+	seen := map[ledger.AccountID]bool{}
+	note := func(id ledger.ID) {
+		g, known := a.book.Grant(id)
+		if !known || seen[g.Account] {
+			return
+		}
+		seen[g.Account] = true
+		if _, ok := a.book.Account(g.Account); !ok {
+			lacking = append(lacking, g.Account)
+		}
+	}
+	for _, r := range requests {
+		for _, x := range r.reports {
+			note(x.ID)
+		}
+		for _, list := range [][]ask{r.cancels, r.refunds} {
+			for _, x := range list {
+				note(x.id)
+			}
+		}
+	}
+	return lacking
 }
 
 // locked asks for another attempt if an account is outside the scope.

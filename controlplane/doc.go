@@ -48,7 +48,9 @@
 //     (TestKeepTouchesOnlyAccountsWithOldGrants, TestKeepGoesOnWhereItStopped,
 //     TestKeepMovesOnFromWhatItCannotFold, TestKeepEndsWithItsContext)
 //   - Every event is told once; a slow listener blocks nobody. (TestEveryEventIsToldOnce,
-//     TestASlowWatcherLosesNoticesAndBlocksNobody)
+//     TestASlowWatcherLosesNoticesAndBlocksNobody, TestAListenerHearsWithoutWaiting)
+//   - A Sync about any number of windows that are over is answered.
+//     (TestASyncAboutAnyNumberOfPastWindowsIsAnswered)
 //   - A bad policy file leaves the last good policy, and readiness says so.
 //     (TestW8BadFileKeepsTheLastGoodPolicy)
 //   - The number of metric series does not depend on tenants. (TestM1SeriesDoNotDependOnTenants)

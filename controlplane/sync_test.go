@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/quotalease/quotalease/ledger"
 	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
@@ -295,4 +296,52 @@ func TestExactLaneSpendsAndRefundsByID(t *testing.T) {
 		t.Errorf("a spend after its not-after: %v", d)
 	}
 	w.verified()
+}
+
+// TestASyncAboutAnyNumberOfPastWindowsIsAnswered is an agent that was cut off while windows
+// passed: it reports, and takes back, in more of them than a transaction is tried again.
+func TestASyncAboutAnyNumberOfPastWindowsIsAnswered(t *testing.T) {
+	t.Parallel()
+	const before = "dimensions:\n  - {name: brief, kind: period, limit: 100, period: {every: second}, class: hard, overshoot: 100%, lease: {ttl: 1s}}\n"
+	const after = "dimensions:\n  - {name: other, kind: period, limit: 100, period: {every: second}, class: hard, overshoot: 100%, lease: {ttl: 1s}}\n"
+	for name, removed := range map[string]bool{"policy still has the key": false, "policy has dropped the key": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, before)
+			a := w.agent()
+			last := &pb.SyncRequest{}
+			for i := range 2 * maxAttempts {
+				d := a.lease("brief", 3)
+				if d.GetAmount() != 3 {
+					t.Fatalf("window %d: %v", i, d)
+				}
+				if i%2 == 0 {
+					last.Reports = append(last.Reports, usedUp(d, acme("brief")))
+				} else {
+					last.Cancels = append(last.Cancels, &pb.Cancel{GrantId: d.GrantId, Key: acme("brief")})
+				}
+				w.ledger.move(time.Second)
+			}
+			if removed {
+				w.apply(after)
+			}
+			for i, r := range a.sync(last).Results {
+				if r.GetFault() != nil || r.GetState() != pb.GrantState_GRANT_STATE_FINAL {
+					t.Errorf("report %d: %v", i, r)
+				}
+			}
+			accounts, err := w.store.Accounts(t.Context(), ledger.AccountQuery{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var used, rest ledger.Units
+			for _, x := range accounts {
+				used, rest = used+x.Settled(), rest+x.Outstanding+x.Held
+			}
+			if used != 3*maxAttempts || rest != 0 {
+				t.Errorf("%d settled and %d outstanding or held, want %d and 0", used, rest, 3*maxAttempts)
+			}
+			w.verified()
+		})
+	}
 }

@@ -196,3 +196,49 @@ func TestLastEventIsFound(t *testing.T) {
 		}
 	}
 }
+
+func TestAListenerHearsWithoutWaiting(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, examplePolicy)
+	a, other := w.agent(), w.agent()
+	if err := w.cp.Poll(t.Context()); err != nil { // what happened before is not told
+		t.Fatal(err)
+	}
+	mine, err := w.cp.Listen(a.inc.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := w.cp.Listen(other.inc.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []*Listener{mine, theirs} {
+		if first := l.Notices(); len(first) != 1 || first[0].GetPolicyVersion() != 1 {
+			t.Errorf("first notices %v, want the policy version", first)
+		}
+		if more := l.Notices(); more != nil {
+			t.Errorf("then %v, want nothing", more)
+		}
+	}
+	d := a.lease("small", 10)
+	if _, err := w.cp.RevokeLeases(t.Context(), &pb.RevokeLeasesRequest{GrantIds: [][]byte{d.GrantId}, Who: "tester", Why: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.cp.Poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := mine.Notices(); len(got) != 1 || !slices.Equal(got[0].GetRevokedGrant(), d.GrantId) {
+		t.Errorf("the holder hears %v, want its lease revoked", got)
+	}
+	if got := theirs.Notices(); got != nil {
+		t.Errorf("another agent hears %v, want nothing", got)
+	}
+	mine.Close()
+	a.lease("small", 10)
+	if got := mine.Notices(); got != nil {
+		t.Errorf("a closed listener hears %v", got)
+	}
+	if _, err := w.cp.Listen(nil); err == nil {
+		t.Error("nobody may listen")
+	}
+}

@@ -36,7 +36,7 @@ func List() []Mutant {
 		{"policy version not read again", []Edit{
 			{"controlplane/decide.go", "if b.PolicyVersion() != p.snapshot.Version {", "if b.PolicyVersion() < 0 {"},
 			{"ledger/book.go", "if t.PolicyVersion != b.loaded.PolicyVersion || t.PolicyVersion < a.PolicyVersion {", "if t.PolicyVersion < a.PolicyVersion {"}}},
-		{"returns not cumulative", []Edit{{"agent/core/lease.go", "l.back += spare", "l.back = spare"}}},
+		{"returns not cumulative", []Edit{{"agent/core/lease.go", "l.back += left", "l.back = left"}}},
 		{"final without a seal", []Edit{{"agent/core/lease.go", "final: l.isSealed}", "final: l.isSealed || l.renewed}"}}},
 		{"reports not merged by maximum", []Edit{{"ledger/report.go", "after.Taken = max(after.Taken, r.Taken)", "after.Taken = r.Taken"}}},
 		{"a cancel of an unknown id is forgotten", []Edit{{"ledger/close.go", "return b.change(a, record)", "_ = record\n\t\treturn nil"}}},

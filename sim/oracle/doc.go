@@ -15,6 +15,12 @@
 //   - A lease spent after its end, or after its final report, is seen. (TestALeaseHasAnEnd)
 //   - A report that falls, or that says something else than what was taken, is seen.
 //     (TestReportsSayWhatWasTaken)
+//   - An account's time that goes back, and a decision while clocks disagree, are seen.
+//     (TestTimeAndTrust)
+//   - Held units that are given back beyond the budget, and use of a hard key without a lease, are
+//     seen. (TestWhatIsGivenBackIsWithinTheBudget, TestHardNeverGoesOnWithoutALease)
+//   - What a copy of an agent can spend twice is allowed, and no more.
+//     (TestACopySpendsWhatTheLeaseHadLeft, TestASharedSpendMayBeTakenBack)
 //   - At rest nothing is outstanding, and what was settled is what was used.
 //     (TestRestIsComplete)
 //   - What keeps every promise is not complained of. (TestAnHonestLife)

@@ -40,6 +40,7 @@ const (
 	OneAnswer    Promise = "a caller gets one answer"                     // 8
 	Served       Promise = "who asks for what is free is served"          // liveness
 	Settled      Promise = "at rest what was used is settled"             // 3.3
+	Stopped      Promise = "a graceful stop gives back everything"        // 5
 	Rests        Promise = "everything comes to rest"                     // liveness
 	Works        Promise = "nothing breaks"                               // the program itself
 	UnleasedOnly Promise = "hard and exact never go on without a lease"   // 5, 6

@@ -191,6 +191,73 @@ func TestGrantsWithinTheirRoom(t *testing.T) {
 	l.wants(t, InWindow)
 }
 
+func TestTimeAndTrust(t *testing.T) {
+	t.Parallel()
+	l := begin(quota.Hard)
+	l.row.Clock = epoch.Add(time.Second)
+	l.grant(lease, 1)
+	l.row.Clock = epoch
+	l.grant(other, 1)
+	l.wants(t, Ratcheted)
+
+	l = begin(quota.Hard)
+	g := l.grant(lease, 1)
+	l.at = 3 * time.Second
+	g.State = ledger.Closed
+	l.row.Generation++
+	m := l.now()
+	m.Suspect = true
+	l.Commit(m, ledger.Changes{Grants: []ledger.Grant{g}})
+	l.wants(t, Trusted)
+}
+
+func TestWhatIsGivenBackIsWithinTheBudget(t *testing.T) {
+	t.Parallel()
+	held := func(given ledger.Units) *life {
+		l := begin(quota.Bounded)
+		g := l.grant(lease, 5)
+		l.at = 3 * time.Second
+		g.State = ledger.Closed
+		l.write(g)
+		l.terms.Budget, l.row.Budget = quota.LimitOf(3), quota.LimitOf(3)
+		g.Uncertain = given
+		l.write(g)
+		return l
+	}
+	held(3).wants(t, "")
+	held(4).wants(t, Released)
+}
+
+func TestASharedSpendMayBeTakenBack(t *testing.T) {
+	t.Parallel()
+	spend := func(shared bool) *life {
+		l := begin(quota.Hard)
+		if shared {
+			l.Shared(other)
+		}
+		g := ledger.Grant{ID: other, Account: id, Kind: ledger.KindSpend, State: ledger.Final, Class: quota.Hard, Agent: agent,
+			Asked: 2, Need: 2, Amount: 2, Taken: 2, PolicyVersion: 1, IssuedAt: l.now().Ledger}
+		l.write(g)
+		l.Spent(l.now(), other, 2)
+		g.Refunded, g.Back = 2, 2
+		l.write(g)
+		return l
+	}
+	spend(true).wants(t, "")
+	spend(false).wants(t, SameAnswer)
+}
+
+func TestHardNeverGoesOnWithoutALease(t *testing.T) {
+	t.Parallel()
+	for class, want := range map[quota.Class]Promise{
+		quota.Exact: UnleasedOnly, quota.Hard: UnleasedOnly, quota.Bounded: "", quota.BestEffort: "",
+	} {
+		l := begin(class)
+		l.Unleased(l.now(), agent, id, class, 1)
+		l.wants(t, want)
+	}
+}
+
 func TestAnswersStay(t *testing.T) {
 	t.Parallel()
 	l := begin(quota.Hard)

@@ -19,11 +19,17 @@ type judge interface {
 	rest(o *Oracle, m Moment, a *account)
 }
 
+// judges has one for each kind of limit.
+var judges = map[quota.Kind]judge{quota.Period: period{}}
+
 // committed compares an account as the ledger wrote it with the sums of its grants.
 func (o *Oracle) committed(m Moment, row *ledger.Account, news []ledger.Grant) {
 	a := o.account(row.ID)
 	before := a.row
 	a.row = *row
+	if j, ok := judges[row.Kind]; ok {
+		a.judge = j
+	}
 	s, t := a.sum, row.Tally
 	if s.granted != int64(t.Granted) || s.leased != int64(t.Leased) || s.spent != int64(t.Spent) || s.unleased != int64(t.Unleased) ||
 		s.outstanding != int64(t.Outstanding) || s.held != int64(t.Held) || s.uncertain != int64(t.Uncertain) ||

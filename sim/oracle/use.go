@@ -64,6 +64,7 @@ func (o *Oracle) Used(m Moment, h Holder, id ledger.ID, units int64) {
 		o.Break(m.At, Sealed, "lease %s was spent after its final report", short(id))
 	}
 	switch {
+	case o.shared[id]: // each of the two counts from its own first send; all of it is a copy's use
 	case m.At > r.ends:
 		o.Break(m.At, Stops, "lease %s was spent at %s, by true time it ended at %s", short(id), m.At, r.ends)
 	case offset(m) == r.offset && !m.Ledger.Before(g.ClosesAt):
@@ -116,6 +117,9 @@ func (o *Oracle) Shared(id ledger.ID) {
 		o.doubled(r.row)
 	}
 }
+
+// IsShared reports an ask or a spend of which Shared told.
+func (o *Oracle) IsShared(id ledger.ID) bool { return o.shared[id] }
 
 // doubled is a lease that came of a shared ask: a copy can spend all of it once more.
 func (o *Oracle) doubled(g ledger.Grant) {

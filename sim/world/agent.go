@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gofrs/uuid/v5"
@@ -41,6 +42,9 @@ func (p *place) when(at core.Instant) time.Duration {
 	return d - d/1_000_000*time.Duration(p.drift) + time.Microsecond
 }
 
+// drowsy is how long after a resume a goroutine runs again: which is first, nobody knows.
+func (p *place) drowsy() time.Duration { return time.Duration(p.rng.IntN(40_000)) * time.Microsecond }
+
 // node is one agent process: a real core, and the loops of its shell.
 type node struct {
 	world  *World
@@ -68,7 +72,10 @@ type node struct {
 	listener *controlplane.Listener
 	waiting  []*caller
 	asked    map[quota.Key]*pb.Ask // in flight
-	approved map[core.ID]int64     // spends of the reply that is being taken in
+	// displaced are keys of which the ledger refused a window: what was used in it is charged to
+	// the window of its receipt.
+	displaced map[quota.Key]bool
+	approved  map[core.ID]int64 // spends of the reply that is being taken in
 }
 
 // start begins a process.
@@ -91,10 +98,15 @@ func (w *World) newNode(p *place, name string, random *stream) *node {
 	w.holders++
 	return &node{
 		world: w, place: p, name: name, holder: w.holders, random: random, pumpAt: -1,
-		asked: map[quota.Key]*pb.Ask{},
+		asked: map[quota.Key]*pb.Ask{}, displaced: map[quota.Key]bool{},
 		core: core.New(core.Config{Name: name, Region: "eu", Random: random,
 			Wall: epoch.Add(w.now + p.wall), Start: p.clock()}),
 	}
+}
+
+// is reports that the process still goes by the incarnation of a message.
+func (n *node) is(h *pb.Hello) bool {
+	return string(h.GetIncarnation()) == string(n.core.Incarnation().Bytes())
 }
 
 func (n *node) clock() core.Instant { return n.place.clock() }
@@ -107,7 +119,7 @@ func (n *node) deliver(d time.Duration, do func()) {
 		switch {
 		case n.dead:
 		case !n.awake():
-			n.deliver(n.wakes-n.world.now, do)
+			n.deliver(n.wakes-n.world.now+n.place.drowsy(), do)
 		default:
 			do()
 			n.pump()
@@ -122,7 +134,7 @@ func (n *node) pump() {
 		return
 	}
 	if !n.awake() {
-		n.pumpLater(n.wakes)
+		n.pumpLater(n.wakes + n.place.drowsy())
 		return
 	}
 	now := n.clock()
@@ -186,7 +198,7 @@ func (n *node) sync(req *pb.SyncRequest) {
 			n.settled(d.GetGrantId())
 		}
 		if n.world.out != nil {
-			n.world.say("%s hears %s", n.name, syncWords(got))
+			n.sayUnlessNothing("hears", syncWords(got))
 		}
 		n.core.SyncDone(n.clock(), got)
 		if n.twin != nil {
@@ -204,10 +216,13 @@ func (n *node) sync(req *pb.SyncRequest) {
 func (n *node) sent(req *pb.SyncRequest) {
 	w := n.world
 	if w.out != nil {
-		w.say("%s says %s", n.name, requestWords(req))
+		n.sayUnlessNothing("says", requestWords(req))
 	}
 	m := w.moment()
 	for _, r := range req.GetReports() {
+		if r.GetUnleased() && n.displaced[keyOf(r.GetKey())] {
+			w.oracle.Forgotten(accountOf(r))
+		}
 		w.oracle.Sent(m, n.holder, oracle.Report{
 			ID: uuid.FromBytesOrNil(r.GetGrantId()), Taken: r.GetTaken(), Refunded: r.GetRefunded(),
 			Returned: r.GetReturned(), Final: r.GetFinal(), Unleased: r.GetUnleased(),
@@ -230,6 +245,13 @@ func (n *node) sent(req *pb.SyncRequest) {
 				a.GetWant(), key, shortBytes(a.GetGrantId()), was.GetWant(), shortBytes(was.GetGrantId()))
 		}
 		n.asked[key] = a
+	}
+}
+
+// sayUnlessNothing leaves Syncs that carry nothing out of the history.
+func (n *node) sayUnlessNothing(does, what string) {
+	if !strings.HasSuffix(what, ": "+nothing) {
+		n.world.say("%s %s %s", n.name, does, what)
 	}
 }
 
@@ -258,7 +280,7 @@ func (n *node) spend(req *pb.SpendRequest) {
 		if err != nil {
 			return nil, err
 		}
-		n.world.decided(reply.GetDecisions())
+		n.world.decided(reply.GetDecisions(), !n.is(req.GetHello()))
 		for i, d := range reply.GetDecisions() {
 			if void := req.GetItems()[i].GetNotAfterUs(); d.GetAmount() > 0 && d.GetIssuedAtUs() > void {
 				n.world.broken(oracle.Fresh, "spend %s of %s was granted %d us after its time", shortBytes(d.GetGrantId()), n.name, d.GetIssuedAtUs()-void)

@@ -134,7 +134,7 @@ func (n *node) answered(key quota.Key, cost int64, o core.Outcome, c *caller) {
 	if n.asleep {
 		return
 	}
-	w.mix(uint64(n.holder), uint64(cost), uint64(len(o.Reason)), flag(o.Allowed)|flag(o.Denied)<<1|flag(o.Unavailable)<<2)
+	w.mix(uint64(n.place.index), uint64(cost), uint64(len(o.Reason)), flag(o.Allowed)|flag(o.Denied)<<1|flag(o.Unavailable)<<2)
 	if o.Remaining < 0 || o.Reset < 0 || o.RetryIn < 0 || o.Allowed && (o.Denied || o.Unavailable) {
 		w.broken(oracle.Works, "%s answers %+v", n.name, o)
 	}

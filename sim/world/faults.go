@@ -173,8 +173,8 @@ func (w *World) release(n *node) {
 		w.oracle.Shared(uuid.FromBytesOrNil(a.GetGrantId()))
 	}
 	for _, c := range n.waiting {
-		if !c.spend.IsNil() {
-			w.oracle.Shared(c.spend)
+		if id := c.waiter.SpendID(); !id.IsNil() { // in flight or still in line: both go on with it
+			w.oracle.Shared(id)
 		}
 	}
 	t.syncing, t.spending = n.syncing, n.spending

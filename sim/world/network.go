@@ -145,6 +145,9 @@ func (c *call) arrive(r *replica, f fate) {
 	if r.cp != nil {
 		reply, err = c.ask(r.cp)
 		w.expectOutage(err, "answer "+n.name)
+		if err != nil {
+			w.say("%s cannot answer %s: %v", r, n.name, err)
+		}
 	}
 	if f.lostBack || w.severed(n.place, r, true) {
 		return

@@ -21,6 +21,28 @@ type Script struct {
 	Setup   Setup
 	Actions []Action
 	Busy    time.Duration // then trouble and callers end
+	Asks    []Ask         // at rest, of what is free
+}
+
+// Ask is a caller that asks at rest until it is served.
+type Ask struct {
+	Agent int // place
+	Copy  bool
+	Key   quota.Key
+}
+
+// everyAsk is one caller for each agent, copy and key.
+func everyAsk(setup Setup) (asks []Ask) {
+	for agent := range setup.Agents {
+		for _, copied := range []bool{false, true} {
+			for _, tenant := range tenants {
+				for _, dimension := range dimensions {
+					asks = append(asks, Ask{Agent: agent, Copy: copied, Key: quota.Key{Tenant: tenant, Dimension: dimension}})
+				}
+			}
+		}
+	}
+	return asks
 }
 
 // Result is what became of one history.
@@ -51,8 +73,8 @@ func Run(seed uint64, events int, out io.Writer) Result {
 		script.Actions = append(script.Actions, a)
 		w.next(a)
 	}
-	script.Busy = w.now
-	w.settle()
+	script.Busy, script.Asks = w.now, everyAsk(setup)
+	w.settle(script.Asks)
 	return w.result(script)
 }
 
@@ -69,10 +91,12 @@ func Replay(s Script, out io.Writer) Result {
 		if w.oracle.Fault() != nil {
 			break
 		}
-		w.next(a)
+		if a.Agent < s.Setup.Agents && a.Replica < s.Setup.Replicas {
+			w.next(a)
+		}
 	}
 	w.runUntil(s.Busy)
-	w.settle()
+	w.settle(s.Asks)
 	return w.result(s)
 }
 
@@ -104,16 +128,16 @@ func (w *World) result(s Script) Result {
 const (
 	restFor  = longestTTL + longestGrace + 4*time.Second // everything must have come to rest by then
 	watchFor = 3 * time.Second                           // at rest agents hardly talk
-	askFor   = longestTTL + longestGrace + 2*time.Second // who asks again and again is served by then
+	asksFor  = longestTTL + longestGrace + 2*time.Second // who asks again and again is served by then
 	mostRest = 20                                        // Syncs of an agent in watchFor
 )
 
 // settle is the end of every history: trouble ends, and everything has to come to rest. Then
 // what is free must be had for the asking, agents stop, and the books must be right.
-func (w *World) settle() {
+func (w *World) settle(asks []Ask) {
 	w.subside()
 	w.rest()
-	w.askForAll()
+	w.askFor(asks)
 	w.found()
 	w.rest()
 	for _, n := range slices.Clone(w.running) {
@@ -121,7 +145,7 @@ func (w *World) settle() {
 	}
 	w.runUntil(w.now + restFor)
 	for _, n := range w.running {
-		w.broken(oracle.Rests, "%s was told to stop and still owes", n.name)
+		w.broken(oracle.Stopped, "%s was told to stop and still owes", n.name)
 	}
 	if w.oracle.Fault() == nil {
 		w.oracle.Rest(w.moment())
@@ -188,18 +212,20 @@ func (w *World) found() {
 	}
 }
 
-// askForAll lets one caller for each agent and key ask until it is served. A quota that has
-// units for it must serve it within askFor.
-func (w *World) askForAll() {
+// askFor lets callers ask until they are served. A quota that has units for one must serve it
+// within asksFor.
+func (w *World) askFor(asks []Ask) {
 	if w.oracle.Fault() != nil {
 		return
 	}
-	end := w.now + askFor
-	for _, n := range slices.Clone(w.running) {
-		for _, tenant := range tenants {
-			for _, dimension := range dimensions {
-				w.askUntil(n, quota.Key{Tenant: tenant, Dimension: dimension}, end)
-			}
+	end := w.now + asksFor
+	for _, a := range asks {
+		n := w.places[a.Agent].node
+		if a.Copy {
+			n = w.twins[a.Agent]
+		}
+		if n != nil {
+			w.askUntil(n, a.Key, end)
 		}
 	}
 	w.runUntil(end + time.Second)
@@ -233,6 +259,6 @@ func (w *World) unserved(n *node, key quota.Key, o core.Outcome) {
 	}
 	s, _ := w.oracle.State(id)
 	if free := int64(terms.Limit.Units) - int64(s.Row.Settled()+s.Row.Outstanding+s.Row.Held); free > 0 {
-		w.broken(oracle.Served, "a caller of %s at %s was refused for %s (%s) while %d were free", key, n.name, askFor, outcomeWords(key, 1, o), free)
+		w.broken(oracle.Served, "a caller of %s at %s was refused for %s (%s) while %d were free", key, n.name, asksFor, outcomeWords(key, 1, o), free)
 	}
 }

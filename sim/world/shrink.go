@@ -3,84 +3,103 @@ package world
 import (
 	"slices"
 	"time"
-
-	"github.com/quotalease/quotalease/sim/oracle"
 )
 
 // mostShrinks bounds how many histories a shrink runs.
 const mostShrinks = 1500
 
-// Shrink leaves out what a failing history does not need: every action without which the same
+// Shrink leaves out what a failing history does not need: whatever without which the same
 // promise is still broken. tried is called after each history that was run.
 func Shrink(failed Result, tried func(runs, actions int)) Result {
-	s := shrinker{best: failed, promise: failed.Fault.Promise, tried: tried}
-	// What was to happen after the fault has no part in it, unless it was found at rest.
-	s.without(func(list []Action) []Action {
-		return slices.DeleteFunc(list, func(a Action) bool { return a.At > failed.Fault.At })
-	})
-	for chunk := len(s.best.Script.Actions) / 2; chunk > 0 && s.runs < mostShrinks; {
-		if s.pass(chunk) && chunk == 1 {
-			continue
-		}
-		chunk /= 2
-	}
-	s.simplify()
+	s := shrinker{best: failed, tried: tried, run: func(s Script) Result { return Replay(s, nil) }}
+	s.shrink()
 	return s.best
 }
 
 type shrinker struct {
-	best    Result
-	promise oracle.Promise
-	runs    int
-	tried   func(runs, actions int)
+	best  Result
+	runs  int
+	run   func(Script) Result
+	tried func(runs, actions int)
 }
 
-// pass leaves out one chunk after the other, and reports whether any could go.
-func (s *shrinker) pass(chunk int) (any bool) {
-	for at := 0; at < len(s.best.Script.Actions) && s.runs < mostShrinks; {
-		end := min(at+chunk, len(s.best.Script.Actions))
-		if s.without(func(list []Action) []Action { return slices.Delete(list, at, end) }) {
-			any = true
-			continue
+func (s *shrinker) shrink() {
+	// What was to happen after the fault has no part in it.
+	s.try(func(x *Script) {
+		x.Actions = slices.DeleteFunc(x.Actions, func(a Action) bool { return a.At > s.best.Fault.At })
+	})
+	s.try(func(x *Script) { x.Asks = nil })
+	leaveOut(s, func(x *Script) *[]Action { return &x.Actions })
+	leaveOut(s, func(x *Script) *[]Ask { return &x.Asks })
+	s.fewerNodes()
+	s.sooner()
+	for i, a := range s.best.Script.Actions {
+		if a.Kind == Take && a.Cost > 1 {
+			s.try(func(x *Script) { x.Actions[i].Cost = 1 })
 		}
-		at = end
 	}
-	return any
 }
 
-// without tries a history with fewer or other actions, and keeps it if it still fails alike.
-func (s *shrinker) without(change func([]Action) []Action) bool {
-	script := s.best.Script
-	script.Actions = change(slices.Clone(script.Actions))
-	if len(script.Actions) == 0 {
+// try runs a changed script, and keeps it if it still breaks the same promise.
+func (s *shrinker) try(change func(*Script)) bool {
+	if s.runs >= mostShrinks {
 		return false
 	}
+	script := s.best.Script
+	script.Actions, script.Asks = slices.Clone(script.Actions), slices.Clone(script.Asks)
+	change(&script)
 	s.runs++
-	r := Replay(script, nil)
+	r := s.run(script)
 	s.tried(s.runs, len(s.best.Script.Actions))
-	if r.Fault == nil || r.Fault.Promise != s.promise {
+	if r.Fault == nil || r.Fault.Promise != s.best.Fault.Promise {
 		return false
 	}
 	s.best = r
 	return true
 }
 
-// simplify ends the busy part soon after the last action, and makes costs one.
-func (s *shrinker) simplify() {
-	script := s.best.Script
-	last := script.Actions[len(script.Actions)-1].At
-	for after := 500 * time.Millisecond; last+after < script.Busy; after *= 2 {
-		short := script
-		short.Busy = last + after
-		s.runs++
-		if r := Replay(short, nil); r.Fault != nil && r.Fault.Promise == s.promise {
-			s.best = r
-			break
+// leaveOut leaves out parts of a list, large ones first, until no single one can go.
+func leaveOut[T any](s *shrinker, list func(*Script) *[]T) {
+	size := func() int { return len(*list(&s.best.Script)) }
+	for chunk := max(1, size()/2); ; {
+		went := false
+		for at := 0; at < size(); {
+			end := min(at+chunk, size())
+			if s.try(func(x *Script) { *list(x) = slices.Delete(*list(x), at, end) }) {
+				went = true
+			} else {
+				at = end
+			}
 		}
+		if chunk == 1 && !went || s.runs >= mostShrinks {
+			return
+		}
+		chunk = max(1, chunk/2)
 	}
-	for i, a := range s.best.Script.Actions {
-		if a.Kind == Take && a.Cost > 1 && s.runs < mostShrinks {
-			s.without(func(list []Action) []Action { list[i].Cost = 1; return list })
+}
+
+// fewerNodes leaves out agents and replicas.
+func (s *shrinker) fewerNodes() {
+	used := 0
+	for _, a := range s.best.Script.Actions {
+		used = max(used, a.Agent)
+	}
+	for _, a := range s.best.Script.Asks {
+		used = max(used, a.Agent)
+	}
+	s.try(func(x *Script) { x.Setup.Agents = used + 1 })
+	s.try(func(x *Script) { x.Setup.Replicas = 1 })
+}
+
+// sooner ends the busy part soon after the last action.
+func (s *shrinker) sooner() {
+	last := time.Duration(0)
+	if n := len(s.best.Script.Actions); n > 0 {
+		last = s.best.Script.Actions[n-1].At
+	}
+	for after := 500 * time.Millisecond; last+after < s.best.Script.Busy; after *= 2 {
+		if s.try(func(x *Script) { x.Busy = last + after }) {
+			return
 		}
 	}
 }

@@ -18,9 +18,11 @@ func shortID(id uuid.UUID) string { return id.String()[24:] }
 
 func shortBytes(id []byte) string { return shortID(uuid.FromBytesOrNil(id)) }
 
+const nothing = "nothing"
+
 func list(words []string) string {
 	if len(words) == 0 {
-		return "nothing"
+		return nothing
 	}
 	return strings.Join(words, "; ")
 }

@@ -156,7 +156,7 @@ func (w *World) committed(c ledger.Changes) {
 
 // told looks at what a Sync is answered.
 func (w *World) told(n *node, req *pb.SyncRequest, reply *pb.SyncReply) {
-	w.decided(reply.GetDecisions())
+	w.decided(reply.GetDecisions(), !n.is(req.GetHello()))
 	for i, r := range reply.GetResults() {
 		f := r.GetFault()
 		if f == nil || f.GetCode() == "report_step" {
@@ -165,15 +165,17 @@ func (w *World) told(n *node, req *pb.SyncRequest, reply *pb.SyncReply) {
 		report := req.GetReports()[i]
 		switch code := f.GetCode(); {
 		case code == "unknown_dimension" || code == "unknown_tenant", code == "invalid" && f.GetField() == "window":
-			w.oracle.Forgotten(ledger.AccountID{Key: keyOf(report.GetKey()), Window: windowOf(report.GetWindow())})
+			w.oracle.Forgotten(accountOf(report))
+			n.displaced[keyOf(report.GetKey())] = true
 		default:
-			w.broken(oracle.Works, "a report of %s on %s is refused: %s", n.name, shortBytes(report.GetGrantId()), f)
+			w.broken(oracle.Works, "a report of %s on %s is refused: %s %s", n.name, shortBytes(report.GetGrantId()), code, f.GetField())
 		}
 	}
 }
 
-// decided looks at decisions on their way to an agent.
-func (w *World) decided(list []*pb.Decision) {
+// decided looks at decisions on their way to an agent. A copy that meanwhile went on under another
+// incarnation may have taken back by the new one what it asked by the old.
+func (w *World) decided(list []*pb.Decision, renamed bool) {
 	m := w.moment()
 	for _, d := range list {
 		switch f := d.GetFault(); {
@@ -182,10 +184,16 @@ func (w *World) decided(list []*pb.Decision) {
 				ID: uuid.FromBytesOrNil(d.GetGrantId()), Amount: d.GetAmount(), Reason: quota.Reason(d.GetReason()),
 				TTL: time.Duration(d.GetTtlUs()) * time.Microsecond, Generation: d.GetGeneration(),
 			})
+		case f.GetCode() == "terms_mismatch" && (renamed || w.oracle.IsShared(uuid.FromBytesOrNil(d.GetGrantId()))):
+			// It was taken back under another incarnation, before it came. Nobody has it.
 		case f.GetCode() != "unknown_dimension" && f.GetCode() != "unknown_tenant":
-			w.broken(oracle.Works, "a request for %s is refused: %s", shortBytes(d.GetGrantId()), f)
+			w.broken(oracle.Works, "a request for %s is refused: %s %s", shortBytes(d.GetGrantId()), f.GetCode(), f.GetField())
 		}
 	}
+}
+
+func accountOf(r *pb.Report) ledger.AccountID {
+	return ledger.AccountID{Key: keyOf(r.GetKey()), Window: windowOf(r.GetWindow())}
 }
 
 func keyOf(k *pb.Key) quota.Key { return quota.Key{Tenant: k.GetTenant(), Dimension: k.GetDimension()} }

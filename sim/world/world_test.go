@@ -2,7 +2,8 @@ package world
 
 import (
 	"bytes"
-	"os"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -12,13 +13,101 @@ func TestTheSameSeedIsTheSameHistory(t *testing.T) {
 		var first, second bytes.Buffer
 		a, b := Run(seed, 2000, &first), Run(seed, 2000, &second)
 		if a.Digest != b.Digest || !bytes.Equal(first.Bytes(), second.Bytes()) {
-			t.Fatalf("seed %d: two runs differ", seed)
+			t.Errorf("seed %d: two runs differ", seed)
 		}
-		if os.Getenv("SHOW") != "" {
-			os.Stderr.Write(first.Bytes())
+		if first.Len() == 0 || a.Events < 2000 {
+			t.Errorf("seed %d: %d events, %d bytes of history", seed, a.Events, first.Len())
 		}
-		if a.Fault != nil {
-			t.Errorf("seed %d: %v", seed, a.Fault)
+		if silent := Run(seed, 2000, nil); silent.Digest != a.Digest {
+			t.Errorf("seed %d: to write the history down changes it", seed)
+		}
+		if c := Run(seed+1000, 2000, nil); c.Digest == a.Digest {
+			t.Errorf("seeds %d and %d make the same history", seed, seed+1000)
+		}
+	}
+}
+
+func TestAScriptReplaysItsRun(t *testing.T) {
+	t.Parallel()
+	for seed := uint64(1); seed <= 6; seed++ {
+		ran := Run(seed, 2000, nil)
+		if again := Replay(ran.Script, nil); again.Digest != ran.Digest || again.Events != ran.Events {
+			t.Errorf("seed %d: the script makes another history than the run", seed)
+		}
+	}
+}
+
+func TestSeedsKeepEveryPromise(t *testing.T) {
+	t.Parallel()
+	plan := Plan{First: 1, Seeds: 24, Events: DefaultEvents, Workers: 2}
+	if testing.Short() {
+		plan.Seeds = 6
+	}
+	var progress Progress
+	report := RunSeeds(t.Context(), plan, &progress)
+	for _, r := range report.Failures {
+		t.Errorf("seed %d: %v\nreplay: quotalease sim --seed %d", r.Script.Seed, r.Fault, r.Script.Seed)
+	}
+	if t.Failed() {
+		return
+	}
+	if report.Seeds != plan.Seeds || report.Events < int64(plan.Seeds*plan.Events) || progress.Seeds.Load() != int64(plan.Seeds) {
+		t.Errorf("%d seeds, %d events, progress %d: want %d seeds of at least %d", report.Seeds, report.Events, progress.Seeds.Load(), plan.Seeds, plan.Events)
+	}
+	if testing.Short() {
+		return
+	}
+	for _, c := range report.Trouble {
+		if c.Seeds == 0 {
+			t.Errorf("no seed fired %q", c.Kind)
+		}
+	}
+}
+
+func TestWhatNeverFiredIsMissing(t *testing.T) {
+	t.Parallel()
+	few := Report{Seeds: 99, Trouble: []Count{{Kind: Cut}}}
+	many := Report{Seeds: 100, Trouble: []Count{{Kind: Cut}, {Kind: Suspend, Seeds: 1, Times: 1}}}
+	if got := few.Missing(); got != nil {
+		t.Errorf("99 seeds miss %v, want nothing", got)
+	}
+	if got := many.Missing(); !slices.Equal(got, []Kind{Cut}) {
+		t.Errorf("100 seeds miss %v, want the cut", got)
+	}
+}
+
+func TestEveryKindHasItsWords(t *testing.T) {
+	t.Parallel()
+	seen := map[string]Kind{}
+	for k := range kinds {
+		name := k.String()
+		if was, twice := seen[name]; twice || name == "" {
+			t.Errorf("kinds %d and %d are both called %q", was, k, name)
+		}
+		seen[name] = k
+		if words := (Action{Kind: k, Mask: 3}).String(); strings.Contains(words, "%!") || words == "" {
+			t.Errorf("%s says %q", name, words)
+		}
+	}
+	for _, w := range weights {
+		if w.weight < 1 || w.kind <= Peek {
+			t.Errorf("%s has weight %d", w.kind, w.weight)
+		}
+	}
+}
+
+// TestTheWorstLuckIsNoWorse runs worlds of the least size and of nothing but trouble.
+func TestTheWorstLuckIsNoWorse(t *testing.T) {
+	t.Parallel()
+	for seed := uint64(1); seed <= 3; seed++ {
+		setup := Setup{Agents: 1, Replicas: 1, Trouble: 1000}
+		script := Script{Seed: seed, Setup: setup, Asks: everyAsk(setup)}
+		for g := newGenerator(seed, setup); len(script.Actions) < 800; {
+			script.Actions = append(script.Actions, g.action())
+		}
+		script.Busy = script.Actions[len(script.Actions)-1].At
+		if r := Replay(script, nil); r.Fault != nil {
+			t.Errorf("seed %d: %v", seed, r.Fault)
 		}
 	}
 }
