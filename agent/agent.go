@@ -129,16 +129,22 @@ func (a *Agent) Take(ctx context.Context, tenant, dimension string, cost int64) 
 	if k := a.table.Find(id); k != nil {
 		t := k.Take(a.now(), cost)
 		if t.Allowed || t.Denied {
-			if t.Low {
-				a.low(k)
-			}
-			if t.Denied && cost > 0 { // a peek asked, and was told
-				a.seen.denied(dimension, t.Reason)
-			}
-			return decision(t), nil
+			a.noteFast(k, &t, cost)
+			return decision(dimension, &t), nil
 		}
 	}
-	return a.await(ctx, id, cost)
+	d, _, err := a.await(ctx, id, cost)
+	return d, err
+}
+
+// noteFast deals with what a take that was answered without the core leaves to do.
+func (a *Agent) noteFast(k *core.Key, t *core.Taken, cost int64) {
+	if t.Low {
+		a.low(k)
+	}
+	if t.Denied && cost > 0 { // a peek asked, and was told
+		a.seen.denied(k.ID.Dimension, t.Reason)
+	}
 }
 
 // low hands a key that passed its watermark to the core.
@@ -151,12 +157,12 @@ func (a *Agent) low(k *core.Key) {
 }
 
 // await is the slow way: the caller waits for the core's answer.
-func (a *Agent) await(ctx context.Context, id quota.Key, cost int64) (Decision, error) {
+func (a *Agent) await(ctx context.Context, id quota.Key, cost int64) (Decision, core.Outcome, error) {
 	if err := id.Validate(); err != nil {
-		return Decision{}, err
+		return Decision{}, core.Outcome{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return Decision{}, err
+		return Decision{}, core.Outcome{}, err
 	}
 	done := make(chan core.Outcome, 1)
 	w := &core.Waiter{Key: id, Cost: cost, Done: func(o core.Outcome) { done <- o }}
@@ -167,15 +173,30 @@ func (a *Agent) await(ctx context.Context, id quota.Key, cost int64) (Decision, 
 	kick(a.syncKick)
 	kick(a.spendKick)
 	kick(a.tickKick)
-	o, err := a.wait(ctx, w, done, patience)
+	o, err := a.wait(ctx, single{w}, done, patience)
 	if err != nil {
-		return Decision{}, err
+		return Decision{}, core.Outcome{}, err
 	}
-	return a.outcome(id, cost, o)
+	d, err := a.outcome(id, cost, o)
+	return d, o, err
 }
 
+// waiting is a caller who waits for the core's answer: for one key, or for several.
+type waiting interface {
+	Exact() bool
+	giveUp(c *core.Core, now core.Instant) (core.Outcome, bool)
+	abandon(c *core.Core, now core.Instant)
+}
+
+type single struct{ *core.Waiter }
+
+func (w single) giveUp(c *core.Core, now core.Instant) (core.Outcome, bool) {
+	return c.GiveUp(now, w.Waiter)
+}
+func (w single) abandon(c *core.Core, _ core.Instant) { c.Abandon(w.Waiter) }
+
 // wait returns what the core answers w, or the error with which the caller leaves.
-func (a *Agent) wait(ctx context.Context, w *core.Waiter, done <-chan core.Outcome, patience time.Duration) (core.Outcome, error) {
+func (a *Agent) wait(ctx context.Context, w waiting, done <-chan core.Outcome, patience time.Duration) (core.Outcome, error) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for {
@@ -196,8 +217,9 @@ func (a *Agent) wait(ctx context.Context, w *core.Waiter, done <-chan core.Outco
 				return a.giveUp(w, done), nil
 			}
 			a.mu.Lock()
-			a.core.Abandon(w)
+			w.abandon(a.core, a.now())
 			a.mu.Unlock()
+			kick(a.syncKick)
 			kick(a.spendKick)
 			return answeredOr(done, ctx.Err())
 		}
@@ -216,9 +238,9 @@ func answeredOr(done <-chan core.Outcome, err error) (core.Outcome, error) {
 }
 
 // giveUp is the end of a caller's patience: the core says what it is told.
-func (a *Agent) giveUp(w *core.Waiter, done <-chan core.Outcome) core.Outcome {
+func (a *Agent) giveUp(w waiting, done <-chan core.Outcome) core.Outcome {
 	a.mu.Lock()
-	o, mine := a.core.GiveUp(a.now(), w)
+	o, mine := w.giveUp(a.core, a.now())
 	a.mu.Unlock()
 	kick(a.syncKick)
 	kick(a.spendKick)
@@ -242,7 +264,7 @@ func (a *Agent) patience(dimension string, w *core.Waiter) time.Duration {
 }
 
 // morePatience extends a wait once, for a caller who was sent on to the exact lane.
-func (a *Agent) morePatience(w *core.Waiter, patience *time.Duration) time.Duration {
+func (a *Agent) morePatience(w waiting, patience *time.Duration) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !w.Exact() || *patience >= spendPatience {
@@ -273,7 +295,7 @@ func (a *Agent) outcome(id quota.Key, cost int64, o core.Outcome) (Decision, err
 	case cost > 0:
 		a.seen.denied(id.Dimension, o.Reason)
 	}
-	return decision(o.Taken), nil
+	return decision(id.Dimension, &o.Taken), nil
 }
 
 // label is a dimension's name in metrics, if policy knows it: callers cannot make series.

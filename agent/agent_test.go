@@ -364,10 +364,10 @@ func BenchmarkTakeHotKey(b *testing.B) {
 }
 
 // hugeLease grants a lease that no benchmark empties.
-type hugeLease struct{ *fakeUplink }
+type hugeLease struct{ Uplink }
 
 func (h hugeLease) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply, error) {
-	reply, err := h.fakeUplink.Sync(ctx, req)
+	reply, err := h.Uplink.Sync(ctx, req)
 	for _, d := range reply.GetDecisions() {
 		d.Amount, d.TtlUs = 1<<50, 3_600_000_000
 	}

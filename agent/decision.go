@@ -14,6 +14,7 @@ import (
 // UnavailableError).
 type Decision struct {
 	Allowed       bool
+	Dimension     string       // of the key that decided: the denier, or, of several that passed, the one with the least left
 	Reason        quota.Reason // why denied; or what is special about the allowance (open_mode, cold)
 	Limit         quota.Limit  // of the key's window
 	Remaining     quota.Units  // as this agent knows it, never negative; 0 without a limit, where it means nothing
@@ -51,9 +52,9 @@ func ValidateCost(cost int64) error {
 	return nil
 }
 
-func decision(t core.Taken) Decision {
+func decision(dimension string, t *core.Taken) Decision {
 	d := Decision{
-		Allowed: t.Allowed, Reason: t.Reason, Limit: quota.LimitOf(quota.Units(t.Limit)),
+		Allowed: t.Allowed, Dimension: dimension, Reason: t.Reason, Limit: quota.LimitOf(quota.Units(t.Limit)),
 		Remaining: quota.Units(t.Remaining), RetryIn: t.RetryIn, Reset: t.Reset, Window: t.Window,
 		Largest: quota.Units(t.Largest), PolicyVersion: t.Version,
 	}

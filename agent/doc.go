@@ -16,6 +16,10 @@
 // hides, and that for at most a second; the ledger's grace is longer than both, and the units
 // of a dead lease are held there anyway.
 //
+// Rate limits need the same reading and nothing more: the ledger refills their bucket, by its own
+// clock, and here a trickle's units are released by the time since its receipt. A suspend that
+// a reading misses would release nothing early, since it makes time seem earlier.
+//
 // A coarse clock word, refreshed by a ticker, would be cheaper still and would be right for
 // the totals of period quotas; but after a resume it is stale for a tick, and a lease that
 // ended with its window would be spent in the next one.
@@ -33,7 +37,13 @@
 //   - A graceful stop reports and returns everything, and ends without a control plane too.
 //     (TestD6StopReportsAndReturnsEverything, TestD6StopEndsWithoutAControlPlane)
 //   - A spend that nobody waits for any more is taken back. (TestAnAbandonedSpendIsTakenBack)
-//   - A take that is repeated with its id is charged once. (TestARepeatedTakeIsChargedOnce)
+//   - Several dimensions, or an operation's, are taken together or not at all; from units in
+//     hand without a lock or an allocation. (TestR1_10SeveralDimensionsAreTakenTogether,
+//     TestAPaymentTakesItsLeaseAndItsSpend, BenchmarkTakeAll)
+//   - A cost that is not known beforehand is reserved and settled.
+//     (TestUnknownCostIsReservedAndSettled)
+//   - A take of any kind that is repeated with its id is charged once.
+//     (TestARepeatedTakeIsChargedOnce, TestARepeatOfAnyKindIsChargedOnce)
 //   - Bad input names its field and makes no state. (TestBadInputNamesTheFieldAndMakesNoState)
 //   - The number of metric series does not depend on the number of tenants.
 //     (TestM1MetricsDoNotGrowWithTenants)

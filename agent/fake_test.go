@@ -82,10 +82,10 @@ func (f *fakeUplink) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncRep
 	}
 	for _, r := range req.GetReports() {
 		id := string(r.GetGrantId())
-		f.taken[id] = max(f.taken[id], r.GetTaken())
+		f.taken[id] = r.GetTaken() - r.GetRefunded()
 		if r.GetFinal() && !f.final[id] {
 			f.final[id] = true
-			f.granted -= r.GetReturned()
+			f.granted -= r.GetReturned() + r.GetRefunded()
 		}
 		state := pb.GrantState_GRANT_STATE_LIVE
 		if f.final[id] {
@@ -94,7 +94,7 @@ func (f *fakeUplink) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncRep
 		reply.Results = append(reply.Results, &pb.ReportResult{GrantId: r.GetGrantId(), State: state})
 	}
 	for _, a := range req.GetAsks() {
-		d := &pb.Decision{GrantId: a.GetGrantId(), Generation: f.gen, TtlUs: 10_000_000, PolicyVersion: 3, Window: &pb.Window{StartUs: 1}}
+		d := &pb.Decision{GrantId: a.GetGrantId(), Generation: f.gen, TtlUs: 10_000_000, PolicyVersion: 3, Window: f.state(a.GetKey()).GetWindow()}
 		amount := min(a.GetWant(), 100, f.limit-f.granted)
 		if amount >= a.GetNeed() {
 			f.granted += amount

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -28,14 +29,19 @@ type repeats struct {
 type tenantID struct{ tenant, id string }
 
 type repeat struct {
-	id   tenantID
-	key  quota.Key
-	cost int64
-	at   core.Instant
+	id    tenantID
+	terms terms
+	at    core.Instant
 
-	done     chan struct{} // closed when the first take was answered
-	allowed  bool          // set before done closes
-	decision Decision
+	done    chan struct{} // closed when the first take was answered
+	allowed bool          // set before done closes
+	answer  Reservation
+}
+
+// terms are what a repeat has to be a repeat of.
+type terms struct {
+	what string
+	cost int64
 }
 
 // TakeOnce is Take with an id of 1 to 128 bytes: a repeat of a take that was allowed gets its
@@ -43,50 +49,83 @@ type repeat struct {
 // charged nothing, so its repeat is decided anew. The same id with other terms is refused
 // with a *quota.FieldError.
 func (a *Agent) TakeOnce(ctx context.Context, id, tenant, dimension string, cost int64) (Decision, error) {
+	r, err := a.once(ctx, id, tenant, terms{"take " + dimension, cost}, func() (r Reservation, err error) {
+		r.Decision, err = a.Take(ctx, tenant, dimension, cost)
+		return r, err
+	})
+	return r.Decision, err
+}
+
+// TakeAllOnce is TakeAll with an id, as TakeOnce is Take with one.
+func (a *Agent) TakeAllOnce(ctx context.Context, id, tenant string, takes []core.DimensionCost) (Decision, error) {
+	r, err := a.once(ctx, id, tenant, terms{fmt.Sprint("takes ", takes), 1}, func() (r Reservation, err error) {
+		r.Decision, err = a.TakeAll(ctx, tenant, takes)
+		return r, err
+	})
+	return r.Decision, err
+}
+
+// TakeOperationOnce is TakeOperation with an id.
+func (a *Agent) TakeOperationOnce(ctx context.Context, id, tenant, operation string, times int64) (Decision, error) {
+	r, err := a.once(ctx, id, tenant, terms{"operation " + operation, times}, func() (r Reservation, err error) {
+		r.Decision, err = a.TakeOperation(ctx, tenant, operation, times)
+		return r, err
+	})
+	return r.Decision, err
+}
+
+// ReserveOnce is Reserve with an id of the caller's: a repeat gets the same reservation.
+func (a *Agent) ReserveOnce(ctx context.Context, id, tenant, dimension string, estimate int64, maximum bool) (Reservation, error) {
+	return a.once(ctx, id, tenant, terms{fmt.Sprintf("reserve %s, maximum %v", dimension, maximum), estimate}, func() (Reservation, error) {
+		return a.Reserve(ctx, tenant, dimension, estimate, maximum)
+	})
+}
+
+// once decides what an id was given for, or repeats the answer.
+func (a *Agent) once(ctx context.Context, id, tenant string, ts terms, decide func() (Reservation, error)) (Reservation, error) {
 	if id == "" || len(id) > maxIDBytes {
-		return Decision{}, &quota.FieldError{Field: "id", Allowed: "1 to 128 bytes"}
+		return Reservation{}, &quota.FieldError{Field: "id", Allowed: "1 to 128 bytes"}
 	}
-	key := quota.Key{Tenant: tenant, Dimension: dimension}
 	for {
-		r, first := a.repeats.claim(id, key, cost, a.now())
-		if r.key != key || r.cost != cost {
-			return Decision{}, &quota.FieldError{Field: "id", Allowed: "a repeat of the take that the id was used for, or a new id"}
+		r, first := a.repeats.claim(tenantID{tenant, id}, ts, a.now())
+		if r.terms != ts {
+			return Reservation{}, &quota.FieldError{Field: "id", Allowed: "a repeat of the take that the id was used for, or a new id"}
 		}
 		if first {
-			return a.takeFirst(ctx, r)
+			return a.repeats.first(r, decide)
 		}
 		select {
 		case <-r.done:
 			if r.allowed {
-				d := r.decision // as it was, but for the time that has passed
-				d.Reset = max(0, d.Reset-max(0, a.now()-r.at))
-				return d, nil
+				again := r.answer // as it was, but for the time that has passed
+				again.Reset = max(0, again.Reset-max(0, a.now()-r.at))
+				return again, nil
 			}
 		case <-ctx.Done():
-			return Decision{}, ctx.Err()
+			return Reservation{}, ctx.Err()
 		}
 	}
 }
 
-// takeFirst decides the take that r is the record of, and settles the record whatever happens.
-func (a *Agent) takeFirst(ctx context.Context, r *repeat) (d Decision, err error) {
+// first decides the take that r is the record of, and settles the record whatever happens. A
+// peek is nothing to remember.
+func (rs *repeats) first(r *repeat, decide func() (Reservation, error)) (answer Reservation, err error) {
 	allowed := false
-	defer func() { a.repeats.settle(r, d, allowed) }()
-	d, err = a.Take(ctx, r.key.Tenant, r.key.Dimension, r.cost)
-	allowed = err == nil && d.Allowed && r.cost > 0
-	return d, err
+	defer func() { rs.settle(r, answer, allowed) }()
+	answer, err = decide()
+	allowed = err == nil && answer.Allowed && r.terms.cost > 0
+	return answer, err
 }
 
 // claim returns the record of an id, and whether the caller is the one to decide it.
-func (rs *repeats) claim(id string, key quota.Key, cost int64, now core.Instant) (*repeat, bool) {
+func (rs *repeats) claim(name tenantID, ts terms, now core.Instant) (*repeat, bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	rs.forget(now)
-	name := tenantID{key.Tenant, id}
 	if r, ok := rs.byID[name]; ok {
 		return r, false
 	}
-	r := &repeat{id: name, key: key, cost: cost, at: now, done: make(chan struct{})}
+	r := &repeat{id: name, terms: ts, at: now, done: make(chan struct{})}
 	if rs.byID == nil {
 		rs.byID = map[tenantID]*repeat{}
 	}
@@ -95,10 +134,10 @@ func (rs *repeats) claim(id string, key quota.Key, cost int64, now core.Instant)
 }
 
 // settle ends the first take of an id. Only an allowed one is remembered.
-func (rs *repeats) settle(r *repeat, d Decision, allowed bool) {
+func (rs *repeats) settle(r *repeat, answer Reservation, allowed bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	r.decision, r.allowed = d, allowed
+	r.answer, r.allowed = answer, allowed
 	if allowed {
 		rs.order = append(rs.order, r)
 	} else {

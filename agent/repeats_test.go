@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -74,17 +75,51 @@ func TestRememberedIDsAreCapped(t *testing.T) {
 	t.Parallel()
 	var rs repeats
 	for i := range remembered + 500 {
-		r, first := rs.claim(fmt.Sprint(i), quota.Key{}, 1, 1)
+		r, first := rs.claim(tenantID{"acme", fmt.Sprint(i)}, terms{"take", 1}, 1)
 		if !first {
 			t.Fatalf("id %d was known", i)
 		}
-		rs.settle(r, Decision{Allowed: true}, true)
+		rs.settle(r, Reservation{Decision: Decision{Allowed: true}}, true)
 	}
-	rs.claim("last", quota.Key{}, 1, 1)
+	rs.claim(tenantID{"acme", "last"}, terms{"take", 1}, 1)
 	if len(rs.order) != remembered || len(rs.byID) != remembered+1 {
 		t.Errorf("%d and %d remembered, the cap is %d", len(rs.order), len(rs.byID), remembered)
 	}
-	if _, first := rs.claim("0", quota.Key{}, 1, 1); !first {
+	if _, first := rs.claim(tenantID{"acme", "0"}, terms{"take", 1}, 1); !first {
 		t.Error("the oldest did not go first")
 	}
+}
+
+func TestARepeatOfAnyKindIsChargedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		up := newFakeUplink()
+		a, stop := start(t, jobs{up})
+		takes := []core.DimensionCost{{Dimension: "report_export", Cost: 4}, {Dimension: "api_calls", Cost: 1}}
+		var reserved [2]Reservation
+		for i := range 2 {
+			if d, err := a.TakeAllOnce(t.Context(), "all", "acme", takes); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+			if d, err := a.TakeOperationOnce(t.Context(), "op", "acme", "start_export", 2); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+			r, err := a.ReserveOnce(t.Context(), "reserve", "acme", "report_export", 8, true)
+			if err != nil || !r.Allowed {
+				t.Fatal(r, err)
+			}
+			reserved[i] = r
+		}
+		if reserved[0].ID != reserved[1].ID {
+			t.Errorf("two reservations under one id: %s and %s", reserved[0].ID, reserved[1].ID)
+		}
+		var field *quota.FieldError
+		if _, err := a.TakeAllOnce(t.Context(), "all", "acme", takes[:1]); !errors.As(err, &field) || field.Field != "id" {
+			t.Errorf("other terms under one id: %v", err)
+		}
+		stop()
+		if got := up.confirmed(); got != 5+6+8 {
+			t.Errorf("charged %d, want 5, 6 and 8 once each", got)
+		}
+	})
 }

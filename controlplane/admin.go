@@ -284,7 +284,8 @@ func (c *ControlPlane) ListLeases(ctx context.Context, m *pb.ListLeasesRequest) 
 }
 
 func leaseMessage(g ledger.Grant) *pb.Lease {
-	kinds := map[ledger.GrantKind]string{ledger.KindLease: "lease", ledger.KindSpend: "spend", ledger.KindUnleased: "unleased"}
+	kinds := map[ledger.GrantKind]string{ledger.KindLease: "lease", ledger.KindSpend: "spend", ledger.KindUnleased: "unleased",
+		ledger.KindCredit: "credit", ledger.KindRelease: "release"}
 	t := g.Tally()
 	return &pb.Lease{
 		GrantId: g.ID.Bytes(), Kind: kinds[g.Kind], State: stateMessage(g.State), Key: keyMessage(g.Account.Key),

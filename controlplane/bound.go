@@ -35,6 +35,7 @@ type BoundTerms struct {
 	RoundTrip time.Duration
 	Outage    policy.Outage
 	Cold      policy.Cold
+	Released  quota.Units // held units that operators gave back in the tenant's current window
 }
 
 // TermsOf reads from a policy what the bound of a dimension starts from: the limit that a
@@ -84,7 +85,7 @@ func ComputeBound(t BoundTerms) *pb.Bound {
 	if t.RoundTrip <= 0 {
 		t.RoundTrip = DefaultRoundTrip
 	}
-	l := keyCap(ledger.Terms{Class: t.Class, Limit: t.Limit, Budget: t.Budget}, t.Agents, t.LeaseMax)
+	l := keyCap(ledger.Terms{Class: t.Class, Limit: t.Limit}, LeaseCap(t.Budget, t.Agents), t.LeaseMax)
 	b := &pb.Bound{
 		Dimension: t.Dimension, Tenant: t.Tenant, Class: t.Class.String(),
 		Limit: limitNumber(t.Limit), Budget: limitNumber(t.Budget),
@@ -121,7 +122,8 @@ func (t BoundTerms) most() (int64, string) {
 	return addUp(t.Limit.Units, added.Units), percentOf(added.Units, t.Limit.Units)
 }
 
-// beyond names the use that policy lets pass without a lease, which no budget holds.
+// beyond names the use that policy lets pass without a lease, and what operators gave back:
+// no budget holds either.
 func (t BoundTerms) beyond() []string {
 	var lines []string
 	if t.Outage.Open {
@@ -129,6 +131,9 @@ func (t BoundTerms) beyond() []string {
 	}
 	if t.Cold.Debt {
 		lines = append(lines, fmt.Sprintf("plus %s at each start of an agent (cold: debt)", countOf(int64(t.Cold.Units), "unit")))
+	}
+	if t.Released > 0 {
+		lines = append(lines, fmt.Sprintf("plus %s that an operator released of what was held", countOf(int64(t.Released), "unit")))
 	}
 	return lines
 }

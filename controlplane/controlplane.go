@@ -26,6 +26,7 @@ type Config struct {
 	Store    ledger.Store
 	Reader   ledger.Reader
 	Keeper   ledger.Keeper
+	Billing  ledger.Billing
 	Policies policy.Log
 
 	PolicyDir string                // applied whenever its content changes; empty: none
@@ -67,6 +68,7 @@ func (c Config) Validate() error {
 	given("store", c.Store != nil)
 	given("reader", c.Reader != nil)
 	given("keeper", c.Keeper != nil)
+	given("billing", c.Billing != nil)
 	given("policies", c.Policies != nil)
 	given("log", c.Log != nil)
 	given("now", c.Now != nil)
@@ -127,7 +129,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	m := newMetrics(cfg.Metrics)
 	c.policies = &policies{log: cfg.Policies, dir: cfg.PolicyDir, now: cfg.Now, logger: cfg.Log, troubles: c.troubles,
 		health: c.health, metrics: m, changed: c.policyChanged}
-	c.desk = &Desk{store: cfg.Store, policies: c.policies, now: cfg.Now, token: c.random.id,
+	c.desk = &Desk{store: cfg.Store, billing: cfg.Billing, policies: c.policies, now: cfg.Now, token: c.random.id,
 		retention: cfg.Retention, metrics: m, health: c.health, kick: func() { nudge(c.watchKick) }}
 	c.granter = newGranter(c.desk, cfg.QueueLength, cfg.BatchItems, cfg.CommitTimeout, m)
 	c.hub = newHub(cfg.Reader, m, c.policyVersion)
@@ -160,7 +162,7 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 	run(func() { every(ctx, c.cfg.WatchInterval, c.watchKick, func() { c.look(ctx) }) })
 	run(func() { c.reconcile(ctx) })
 	run(func() {
-		c.jittered(ctx, "close due leases", c.cfg.SweepInterval, func() error { _, err := c.desk.Sweep(ctx); return err })
+		c.jittered(ctx, "close due leases", c.cfg.SweepInterval, func() error { _, err := c.Sweep(ctx); return err })
 	})
 	run(func() {
 		c.jittered(ctx, "remove what retention is over for", c.cfg.KeepInterval, func() error { return c.Keep(ctx) })
@@ -290,8 +292,15 @@ func (c *ControlPlane) Listen(incarnation []byte) (*Listener, error) {
 	return c.hub.listen(agent)
 }
 
-// Sweep closes leases that are due, and says how many.
-func (c *ControlPlane) Sweep(ctx context.Context) (int, error) { return c.desk.Sweep(ctx) }
+// Sweep closes leases that are due, and says how many; then it closes windows that ended.
+func (c *ControlPlane) Sweep(ctx context.Context) (int, error) {
+	closed, err := c.desk.Sweep(ctx)
+	if err != nil {
+		return closed, err
+	}
+	_, err = c.desk.CloseWindows(ctx)
+	return closed, err
+}
 
 // Keep folds and deletes old records. It is for one caller at a time.
 func (c *ControlPlane) Keep(ctx context.Context) error {

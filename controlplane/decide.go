@@ -24,12 +24,12 @@ type attempt struct {
 	now     time.Time
 	answers []answer
 	counts  counts
-	states  map[quota.Key]*pb.KeyState
+	states  map[stateOf]*pb.KeyState
 }
 
 func decide(p *plan, b *ledger.Book, requests []*request) (*attempt, error) {
 	a := &attempt{plan: p, book: b, now: b.Now(), answers: make([]answer, len(requests)),
-		counts: newCounts(), states: map[quota.Key]*pb.KeyState{}}
+		counts: newCounts(), states: map[stateOf]*pb.KeyState{}}
 	if b.PolicyVersion() != p.snapshot.Version {
 		return nil, &again{stale: true}
 	}
@@ -116,8 +116,8 @@ func openAndRecall(b *ledger.Book, before ledger.Account, t ledger.Terms, live b
 	if err != nil {
 		return fmt.Errorf("open %s: %w", before.ID, err)
 	}
-	cut := before.Kind != 0 && after.Headroom() < 0 && after.Headroom() < before.Headroom()
-	if !cut || after.Outstanding == 0 {
+	cut := before.Kind != 0 && before.Terms != after.Terms && after.Headroom() < 0 && after.Headroom() < before.Headroom()
+	if !cut || after.Outstanding == 0 && after.Kind != quota.Concurrency { // slots come back from use
 		return nil
 	}
 	if !live {
@@ -137,8 +137,8 @@ func (a *attempt) answer(r *request) (answer, error) {
 	return a.answerSpend(r)
 }
 
-// answerSync takes the parts of a Sync in their one order: token, reports, cancels, asks.
-// The reports of a copy count, its asks do not (3.15).
+// answerSync takes the parts of a Sync in their one order: token, reports, cancels, renewals,
+// asks. The reports of a copy count, its renewals and asks do not (3.15).
 func (a *attempt) answerSync(r *request) (answer, error) {
 	admitted := a.book.Admit(r.hello, r.token)
 	reply := &pb.SyncReply{Token: r.token.Bytes(), NewIncarnation: !admitted, LedgerNowUs: micros(a.now)}
@@ -157,8 +157,15 @@ func (a *attempt) answerSync(r *request) (answer, error) {
 		if err := a.withdraw(r, r.cancels); err != nil {
 			return answer{}, err
 		}
-		if len(r.asks) > 0 && a.book.ClockSuspect() {
+		if len(r.renewals)+len(r.asks) > 0 && a.book.ClockSuspect() {
 			return answer{err: outage("decide on asks", ledger.ErrClock)}, nil
+		}
+		for _, x := range r.renewals {
+			d, err := a.renew(x)
+			if err != nil {
+				return answer{}, err
+			}
+			reply.Renewals = append(reply.Renewals, d)
 		}
 		for _, x := range r.asks {
 			d, err := a.ask(r, x)
@@ -182,15 +189,11 @@ func (a *attempt) answerSpend(r *request) (answer, error) {
 	if len(r.spends) > 0 && a.book.ClockSuspect() {
 		return answer{err: outage("decide on spends", ledger.ErrClock)}, nil
 	}
-	reply := &pb.SpendReply{LedgerNowUs: micros(a.now)}
-	for _, x := range r.spends {
-		d, err := a.spend(r, x)
-		if err != nil {
-			return answer{}, err
-		}
-		reply.Decisions = append(reply.Decisions, d)
+	decisions, err := a.spendAll(r)
+	if err != nil {
+		return answer{}, err
 	}
-	return answer{spend: reply}, nil
+	return answer{spend: &pb.SpendReply{LedgerNowUs: micros(a.now), Decisions: decisions}}, nil
 }
 
 // unlocked lists the accounts outside the scope of records that requests report on or take back:
@@ -251,7 +254,7 @@ func (a *attempt) tellKeys(r *request, to answer) {
 		if n.fault != nil {
 			s = &pb.KeyState{Key: keyMessage(n.key), Fault: n.fault}
 		} else {
-			s = a.state(n.key)
+			s = a.state(n.key, r.hello)
 		}
 		if to.sync != nil {
 			to.sync.Keys = append(to.sync.Keys, s)
@@ -262,24 +265,49 @@ func (a *attempt) tellKeys(r *request, to answer) {
 	}
 }
 
-func (a *attempt) state(key quota.Key) *pb.KeyState {
-	if known, ok := a.states[key]; ok {
+// stateOf is whose view of a key a state is: agents of different regions may hold differently
+// much, all others are told the same.
+type stateOf struct {
+	key    quota.Key
+	region string
+}
+
+func (a *attempt) state(key quota.Key, to ledger.Hello) *pb.KeyState {
+	at := a.place(key)
+	view := stateOf{key: key}
+	if len(at.lease.Regions) > 0 {
+		view.region = to.Region
+	}
+	if known, ok := a.states[view]; ok {
 		return known
 	}
 	s := &pb.KeyState{Key: keyMessage(key)}
-	a.states[key] = s
-	at := a.place(key)
+	a.states[view] = s
 	if at.fault != nil {
 		s.Fault = at.fault
 		return s
 	}
 	account, _ := a.book.Account(at.account)
 	s.Window = windowMessage(at.account.Window)
+	if next := windowAfter(at.dimension, at.account.Window); !next.Endless() {
+		s.Next = windowMessage(next)
+	}
 	s.Generation = account.Generation
-	s.Limit = limitNumber(at.terms.Limit)
+	s.Limit = limitNumber(account.InForce())
 	s.Headroom = int64(max(0, account.Headroom()))
-	s.LeaseCap = int64(keyCap(at.terms, a.book.Agents(key, at.terms), at.leaseMax))
+	s.LeaseCap = int64(keyCap(at.terms, a.leaseCap(at, to), at.lease.Max))
 	s.PolicyVersion = at.terms.PolicyVersion
-	s.Reason = string(a.book.Peek(at.account, 1))
+	reason, wait := a.book.Peek(at.account, 1)
+	s.Reason, s.RetryInUs = string(reason), upToMicros(wait)
 	return s
+}
+
+// leaseCap is L for one agent.
+func (a *attempt) leaseCap(at *place, to ledger.Hello) quota.Limit {
+	key := at.account.Key
+	var others []ledger.Demand
+	if len(at.lease.Regions) > 0 {
+		others = a.book.Others(key, to.Incarnation, at.terms)
+	}
+	return leaseCap(at.terms.Budget, at.lease.Regions, to.Region, a.book.Agents(key, at.terms), others)
 }

@@ -20,6 +20,7 @@ const maxAttempts = 8
 // queue: the granter feeds it, and simulations call it.
 type Desk struct {
 	store     ledger.Store
+	billing   ledger.Billing
 	policies  *policies
 	now       func() time.Time
 	token     func() (ledger.ID, error)

@@ -42,11 +42,31 @@
 //     (TestO2FullQueueFailsFast, TestO4StoreDownIsAnOutageNotADenial)
 //   - While the clocks disagree reports count and nothing else happens.
 //     (TestWhileClocksDisagreeReportsCountAndAsksWait, TestWhileClocksDisagreeNothingIsSwept)
-//   - Any number of replicas close each lease once. (TestM5ThreeSweepersCloseEachLeaseOnce)
+//   - Any number of replicas close each lease once, and write each statement once.
+//     (TestM5ThreeSweepersCloseEachLeaseOnce, TestThreeSweepersWriteEachStatementOnce)
+//   - Every window that ends is stated, with the limits that were in force; statements are found
+//     and shown by the tenant's own calendar. (TestR2_16TheSweepClosesAmendsAndEndsStatements,
+//     TestC7StatementsOfRealMonths, TestC9AStatementIsOfTheTenantsDay)
+//   - A credit is heard within a second; an adjustment is made once under its id, in the window
+//     that it names, and the bound says what was released. (TestR2_15ACreditIsHeardWithinASecond,
+//     TestD1ACreditIsAddedOnceUnderItsID, TestAnAdjustmentNamesItsWindow,
+//     TestHeldUnitsAreReleasedOnceAndTheBoundSaysSo)
+//   - Slots are renewed while they are in use, not after their lease closed and not for a copy;
+//     what has ended is swept. (TestR2_12SlotsAreRenewedOverTheWire,
+//     TestACopysRenewalsAreNotAnswered, TestSlotsThatEndAreSwept)
 //   - Housekeeping costs what there is to fold, however many accounts there are; what cannot be
 //     folded hides nothing, and a stop waits for one transaction at most.
 //     (TestKeepTouchesOnlyAccountsWithOldGrants, TestKeepGoesOnWhereItStopped,
 //     TestKeepMovesOnFromWhatItCannotFold, TestKeepEndsWithItsContext)
+//   - An ask may name the next window, and one that never was, or is too far ahead, is a fault of
+//     that ask alone. (TestANextWindowIsNamedAndLeasedAhead, TestD9AnAskNamesAWindowThatIs)
+//   - A rate is told with when a denied cost would pass, trickles with when their units may be
+//     used; that one leaves the bucket owing recalls nothing. (TestR1_1ARateOverTheWire,
+//     TestW4ALoweredBurstRecallsWhatIsOut)
+//   - A group of spends is decided as one, and an item that cannot be decided on is named.
+//     (TestR1_10AGroupIsSpentAllOrNone, TestAGroupWithAFaultyItemNamesIt)
+//   - Agents hear that an account is drained, and that what they hold idle is wanted.
+//     (TestADrainedAccountIsToldToAll, TestHoldersHearThatTheirIdleUnitsAreWanted)
 //   - Every event is told once; a slow listener blocks nobody. (TestEveryEventIsToldOnce,
 //     TestASlowWatcherLosesNoticesAndBlocksNobody, TestAListenerHearsWithoutWaiting)
 //   - A Sync about any number of windows that are over is answered.

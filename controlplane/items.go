@@ -91,7 +91,7 @@ func (a *attempt) admit(x ask) (*place, *pb.Fault) {
 	if x.fault != nil {
 		return nil, x.fault
 	}
-	at := a.place(x.key)
+	at := a.asked(x)
 	if _, known := a.book.Grant(x.id); known {
 		return at, nil
 	}
@@ -106,8 +106,12 @@ func (a *attempt) ask(r *request, x ask) (*pb.Decision, error) {
 	account := at.account
 	account.Key = x.key
 	return a.settle(x, func() (ledger.Answer, error) {
-		return a.book.Ask(ledger.Ask{ID: x.id, Account: account, Agent: r.hello.Incarnation,
-			Region: r.hello.Region, Want: x.want, Need: x.need}, at.terms, SizeLease(at.leaseMax))
+		ans, err := a.book.Ask(ledger.Ask{ID: x.id, Account: account, Agent: r.hello.Incarnation,
+			Region: r.hello.Region, Want: x.want, Need: x.need, Emergency: x.emergency}, at.terms, SizeLease(at.lease))
+		if errors.Is(err, ledger.ErrWindow) && account.Window != a.place(x.key).account.Window {
+			return ans, &ledger.ProtocolError{Code: ledger.CodeInvalid, Grant: x.id, Field: "window", Allowed: allowedWindow}
+		}
+		return ans, err
 	})
 }
 
@@ -116,12 +120,16 @@ func (a *attempt) spend(r *request, x ask) (*pb.Decision, error) {
 	if refused != nil {
 		return &pb.Decision{GrantId: x.raw, Fault: a.tell(refused)}, nil
 	}
+	return a.settle(x, func() (ledger.Answer, error) {
+		return a.book.Spend(spendOf(r, x, at), at.terms)
+	})
+}
+
+func spendOf(r *request, x ask, at *place) ledger.Spend {
 	account := at.account
 	account.Key = x.key
-	return a.settle(x, func() (ledger.Answer, error) {
-		return a.book.Spend(ledger.Spend{ID: x.id, Account: account, Agent: r.hello.Incarnation,
-			Region: r.hello.Region, Cost: x.want, NotAfter: x.notAfter}, at.terms)
-	})
+	return ledger.Spend{ID: x.id, Account: account, Agent: r.hello.Incarnation,
+		Region: r.hello.Region, Cost: x.want, NotAfter: x.notAfter}
 }
 
 // settle turns the ledger's answer into a decision.
@@ -136,6 +144,12 @@ func (a *attempt) settle(x ask, ask func() (ledger.Answer, error)) (*pb.Decision
 		}
 		return nil, fmt.Errorf("decide on %s for %s: %w", x.id, x.key, err)
 	}
+	return a.decided(got), nil
+}
+
+func (a *attempt) decided(got ledger.Answer) *pb.Decision {
 	a.counts.decided(got)
-	return decisionMessage(got.Grant, a.now), nil
+	d := decisionMessage(got.Grant, a.now)
+	d.RetryInUs, d.Last = upToMicros(got.RetryIn), got.Last
+	return d
 }

@@ -70,7 +70,7 @@ func helloOf(h *pb.Hello) (ledger.Hello, error) {
 }
 
 func capped(counts map[string]int) error {
-	for _, field := range []string{"reports", "cancels", "asks", "keys", "items", "refunds"} {
+	for _, field := range []string{"reports", "cancels", "renewals", "asks", "keys", "items", "refunds"} {
 		if counts[field] > MaxItems {
 			return invalid(field, "at most %d", MaxItems)
 		}
@@ -107,6 +107,14 @@ func stateMessage(s ledger.State) pb.GrantState {
 	return pb.GrantState_GRANT_STATE_UNSPECIFIED
 }
 
+// upToMicros rounds up: who waits that long has waited long enough.
+func upToMicros(d time.Duration) int64 {
+	if d%time.Microsecond > 0 {
+		d += time.Microsecond
+	}
+	return d.Microseconds()
+}
+
 // decisionMessage tells a record as it was decided and as it stands now.
 func decisionMessage(g ledger.Grant, now time.Time) *pb.Decision {
 	d := &pb.Decision{
@@ -114,6 +122,11 @@ func decisionMessage(g ledger.Grant, now time.Time) *pb.Decision {
 		IssuedAtUs: micros(g.IssuedAt), ExpiresAtUs: micros(g.ExpiresAt), PolicyVersion: g.PolicyVersion,
 		Generation: g.Generation, State: stateMessage(g.State), Revoked: !g.RevokedAt.IsZero(),
 		Window: windowMessage(g.Account.Window), Region: g.Region,
+		Seq: g.Seq, Emergency: g.Kind == ledger.KindEmergency,
+		DelayUs: g.Delay.Microseconds(), DripUs: g.Drip.Microseconds(),
+	}
+	if g.StartsAt.After(now) {
+		d.StartsInUs = g.StartsAt.Sub(now).Microseconds()
 	}
 	if g.State == ledger.Live {
 		// The account's clock may run ahead of this reading; a lease never has more than its ttl.

@@ -66,6 +66,7 @@ type metrics struct {
 	expired       prometheus.Counter
 	recalled      prometheus.Counter
 	folded        prometheus.Counter
+	statements    prometheus.Counter
 	watchers      prometheus.Gauge
 	noticesLost   prometheus.Counter
 }
@@ -118,6 +119,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		closed:        counter("leases_closed_total", "Leases closed by this replica's sweeper."),
 		expired:       counter("units_expired_total", "Units left in leases that this replica's sweeper closed."),
 		recalled:      counter("leases_revoked_total", "Leases revoked by this replica after a cut, or by an operator."),
+		statements:    counter("statements_written_total", "First and final usage statements that this replica's sweeper wrote."),
 		folded:        counter("grants_folded_total", "Settled grants whose records were folded into their account."),
 		watchers:      gauge("watchers", "Agents that listen for notices."),
 		noticesLost:   counter("notices_lost_total", "Notices dropped because an agent read too slowly."),

@@ -16,7 +16,7 @@ import (
 type place struct {
 	account   ledger.AccountID
 	terms     ledger.Terms
-	leaseMax  quota.Units
+	lease     policy.Lease // as it is now
 	dimension *policy.Dimension
 	fault     *pb.Fault // policy does not admit the key: nothing is recorded for it
 }
@@ -89,20 +89,62 @@ func resolve(s *policy.Snapshot, key quota.Key, at time.Time) *place {
 	if !ok {
 		return &place{fault: faultOf(policy.ErrUnknownDimension)}
 	}
-	return resolveIn(s, dim, ledger.AccountID{Key: key, Window: dim.Period.WindowAt(at)})
+	return resolveIn(s, dim, ledger.AccountID{Key: key, Window: windowAt(dim, at)}, at)
 }
 
-func resolveIn(s *policy.Snapshot, dim *policy.Dimension, account ledger.AccountID) *place {
-	t, _, err := s.Resolve(account.Key, account.Window.Start)
+// windowAt is a dimension's window at a moment. Rates and slots are limited at every moment
+// alike: theirs has no end.
+func windowAt(dim *policy.Dimension, at time.Time) quota.Window {
+	if dim.Kind != quota.Period {
+		return quota.Window{}
+	}
+	return dim.Period.WindowAt(at)
+}
+
+// windowAfter is the window after one; the endless one if there is none.
+func windowAfter(dim *policy.Dimension, w quota.Window) quota.Window {
+	if w.Endless() {
+		return w
+	}
+	return dim.Period.Next(w)
+}
+
+// resolveIn finds a key's terms in one window. What counts at its start holds for all of it; a
+// key whose window never ends follows the moment.
+func resolveIn(s *policy.Snapshot, dim *policy.Dimension, account ledger.AccountID, at time.Time) *place {
+	moment := account.Window.Start
+	if account.Window.Endless() {
+		moment = at
+	}
+	t, match, err := s.Resolve(account.Key, moment)
 	if err != nil {
 		return &place{fault: faultOf(err)}
 	}
+	lease := dim.LeaseAt(match.Plan, at)
 	return &place{
-		account: account, dimension: dim, leaseMax: t.LeaseMax,
+		account: account, dimension: dim, lease: lease,
 		terms: ledger.Terms{PolicyVersion: t.PolicyVersion, Kind: t.Kind, Class: t.Class, Limit: t.Limit,
-			Budget: t.Budget, TTL: t.TTL, Grace: t.Grace},
+			Budget: t.Budget, Rate: t.Rate, MaxHold: t.MaxHold, Pot: t.Outage.Budget, FinalAfter: dim.FinalAfter,
+			TTL: lease.TTL, Grace: lease.Grace},
 	}
 }
+
+// asked resolves the window that an ask names: the current one, which is what no window means
+// too, or the next. Whether it is early enough for that is the ledger's to say.
+func (p *plan) asked(x ask) *place {
+	current := p.place(x.key)
+	if current.fault != nil || x.window == (quota.Window{}) || x.window == current.account.Window {
+		return current
+	}
+	next := windowAfter(current.dimension, current.account.Window)
+	if x.window != next {
+		return &place{fault: fault(ledger.CodeInvalid, "window", allowedWindow)}
+	}
+	return resolveIn(p.snapshot, current.dimension, ledger.AccountID{Key: x.key, Window: next}, p.now)
+}
+
+// allowedWindow is what an ask may name.
+const allowedWindow = "the current window of the key's calendar or, from half a ttl before it begins, the next"
 
 // reported resolves the window that a report names. A window that the calendar does not have,
 // that lies further ahead than the next one or further back than the ledger's memory is no
@@ -112,13 +154,13 @@ func (p *plan) reported(account ledger.AccountID) *place {
 	if current.fault != nil || account.Window == current.account.Window {
 		return current
 	}
-	calendar, w := current.dimension.Period, account.Window
-	tooFar := w.Start.After(calendar.Next(current.account.Window).Start)
+	dim, w := current.dimension, account.Window
+	tooFar := w.Start.After(windowAfter(dim, current.account.Window).Start)
 	tooOld := !w.Endless() && w.End.Before(p.now.Add(-p.retention))
-	if w.Endless() || tooFar || tooOld || calendar.WindowAt(w.Start) != w {
+	if w.Endless() || tooFar || tooOld || windowAt(dim, w.Start) != w {
 		return &place{fault: fault(ledger.CodeInvalid, "window", "a past, the current or the next window of the key's calendar")}
 	}
-	return resolveIn(p.snapshot, current.dimension, account)
+	return resolveIn(p.snapshot, current.dimension, account, p.now)
 }
 
 // scope names what the requests of an attempt touch. Keys that policy does not admit are left
@@ -164,11 +206,18 @@ func (s *scoper) add(r *request) {
 			s.account(s.reported(x.Account))
 		}
 	}
+	for _, x := range r.renewals {
+		if x.fault == nil {
+			s.grants[x.ID] = true
+			s.account(s.place(x.Account.Key))
+		}
+	}
 	for _, list := range [][]ask{r.cancels, r.asks, r.spends, r.refunds} {
 		for _, x := range list {
 			if x.fault == nil {
 				s.grants[x.id] = true
 				s.account(s.place(x.key))
+				s.account(s.asked(x))
 			}
 		}
 	}

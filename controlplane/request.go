@@ -15,12 +15,13 @@ type request struct {
 	hello  ledger.Hello
 	token  ledger.ID // issued in answer to a Sync
 
-	reports []report
-	cancels []ask // of an ask that is withdrawn, only id and key
-	asks    []ask
-	spends  []ask
-	refunds []ask   // of a spend, only id and key
-	keys    []named // every distinct key named, in order
+	reports  []report
+	renewals []renewal
+	cancels  []ask // of an ask that is withdrawn, only id and key
+	asks     []ask
+	spends   []ask
+	refunds  []ask   // of a spend, only id and key
+	keys     []named // every distinct key named, in order
 
 	// The answer, set when the transaction has ended.
 	sync  *pb.SyncReply
@@ -35,13 +36,16 @@ type report struct {
 }
 
 type ask struct {
-	id       ledger.ID
-	key      quota.Key
-	want     quota.Units // or a spend's cost
-	need     quota.Units
-	notAfter time.Time
-	raw      []byte
-	fault    *pb.Fault
+	id        ledger.ID
+	key       quota.Key
+	want      quota.Units // or a spend's cost
+	need      quota.Units
+	window    quota.Window // of an ask: which it is for; empty: the current one
+	emergency bool         // of an ask: an allowance for an outage
+	group     int32        // of a spend: those of one number above 0 are spent all or none
+	notAfter  time.Time
+	raw       []byte
+	fault     *pb.Fault
 }
 
 type named struct {
@@ -51,7 +55,7 @@ type named struct {
 
 // size is how much work the request is, in items.
 func (r *request) size() int {
-	return 1 + len(r.reports) + len(r.cancels) + len(r.asks) + len(r.spends) + len(r.refunds) + len(r.keys)
+	return 1 + len(r.reports) + len(r.cancels) + len(r.renewals) + len(r.asks) + len(r.spends) + len(r.refunds) + len(r.keys)
 }
 
 // readSync checks every field of a Sync. The error is about the message as a whole; what is
@@ -61,7 +65,7 @@ func readSync(m *pb.SyncRequest, token ledger.ID) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := capped(map[string]int{"reports": len(m.GetReports()), "cancels": len(m.GetCancels()),
+	if err := capped(map[string]int{"reports": len(m.GetReports()), "cancels": len(m.GetCancels()), "renewals": len(m.GetRenewals()),
 		"asks": len(m.GetAsks()), "keys": len(m.GetKeys())}); err != nil {
 		return nil, err
 	}
@@ -77,9 +81,18 @@ func readSync(m *pb.SyncRequest, token ledger.ID) (*request, error) {
 	for _, x := range m.GetCancels() {
 		r.cancels = append(r.cancels, readAsk(x.GetGrantId(), x.GetKey()))
 	}
+	for _, x := range m.GetRenewals() {
+		r.renewals = append(r.renewals, readRenewal(x, hello.Incarnation))
+		r.name(x.GetKey(), seen)
+	}
 	for _, x := range m.GetAsks() {
 		a := readAsk(x.GetGrantId(), x.GetKey())
 		a.want, a.need = quota.Units(x.GetWant()), quota.Units(x.GetNeed())
+		a.emergency = x.GetEmergency()
+		var err error
+		if a.window, err = windowOf(x.GetWindow()); err != nil && a.fault == nil {
+			a.fault = faultOf(err)
+		}
 		r.asks = append(r.asks, a)
 		r.name(x.GetKey(), seen)
 	}
@@ -105,6 +118,9 @@ func readSpend(m *pb.SpendRequest) (*request, error) {
 		} else if at > 0 {
 			a.notAfter = quota.At(time.UnixMicro(at))
 		}
+		if a.group = x.GetGroup(); a.group < 0 {
+			a.fault = fault(ledger.CodeInvalid, "group", "0 for none, or a number above it")
+		}
 		r.spends = append(r.spends, a)
 		r.name(x.GetKey(), seen)
 	}
@@ -118,6 +134,7 @@ func readReport(x *pb.Report, agent ledger.ID) report {
 	r := report{raw: x.GetGrantId(), Report: ledger.Report{
 		Agent: agent, Taken: quota.Units(x.GetTaken()), Refunded: quota.Units(x.GetRefunded()),
 		Returned: quota.Units(x.GetReturned()), Final: x.GetFinal(), Unleased: x.GetUnleased(),
+		Seq: x.GetSeq(), InUse: quota.Units(x.GetInUse()),
 	}}
 	var errs [3]error
 	r.ID, errs[0] = idOf("grant_id", x.GetGrantId())

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"github.com/quotalease/quotalease/controlplane/policy"
 	"github.com/quotalease/quotalease/ledger"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
@@ -14,14 +15,42 @@ func LeaseCap(budget quota.Limit, agents int) quota.Limit {
 	return quota.LimitOf(budget.Units / quota.Units(max(agents, 1)))
 }
 
+// leaseCap is L for an agent of a region. Where the policy gives regions floors and ceilings they
+// divide the budget (see regionCap); else every agent has its N-th of it.
+func leaseCap(budget quota.Limit, regions []policy.Region, region string, agents int, others []ledger.Demand) quota.Limit {
+	if len(regions) == 0 || budget.Unlimited {
+		return LeaseCap(budget, agents)
+	}
+	at := map[string]int{region: 0}
+	shares := []regionShare{{agents: 1}}
+	for _, o := range others {
+		i, known := at[o.Region]
+		if !known {
+			i = len(shares)
+			at[o.Region] = i
+			shares = append(shares, regionShare{})
+		}
+		shares[i].agents++
+	}
+	for i := range shares {
+		shares[i].ceiling = budget.Units
+	}
+	for _, r := range regions {
+		if i, active := at[r.Name]; active { // a floor is kept for agents that there are
+			shares[i].floor, shares[i].ceiling = r.Floor.Of(budget.Units), r.Ceiling.Of(budget.Units)
+		}
+	}
+	return quota.LimitOf(regionCap(budget.Units, shares, 0))
+}
+
 // keyCap is L as an agent is told it: with the policy's lease max applied (0: none), never
 // above the limit, and 0 where every take goes to the exact lane.
-func keyCap(t ledger.Terms, agents int, leaseMax quota.Units) quota.Units {
+func keyCap(t ledger.Terms, l quota.Limit, leaseMax quota.Units) quota.Units {
 	if t.Class == quota.Exact {
 		return 0
 	}
 	most := quota.MaxUnits
-	if l := LeaseCap(t.Budget, agents); !l.Unlimited {
+	if !l.Unlimited {
 		most = l.Units
 	}
 	if !t.Limit.Unlimited {
@@ -33,29 +62,43 @@ func keyCap(t ledger.Terms, agents int, leaseMax quota.Units) quota.Units {
 	return most
 }
 
-// SizeLease returns the sizer of a dimension whose leases are at most leaseMax (0: as demand
-// needs). A lease is the least of what is wanted, of L less what the agent holds already, of
-// leaseMax, and of the headroom's share. An answer below the need is a refusal; the ledger
-// names the reason.
-func SizeLease(leaseMax quota.Units) ledger.Sizer {
+// SizeLease returns the sizer of a dimension with these lease terms. A lease is the least of what
+// is wanted, of L less what the agent holds already, of the policy's lease max, and of a fair
+// share of the headroom. An answer below the need is a refusal; the ledger names the reason.
+func SizeLease(lease policy.Lease) ledger.Sizer {
 	return func(r ledger.Room) quota.Units {
 		amount := min(r.Want, r.Headroom, r.Exposure)
-		if l := LeaseCap(r.Budget, r.Agents); !l.Unlimited {
+		l := leaseCap(r.Budget, lease.Regions, r.Region, r.Agents, r.Others)
+		if !l.Unlimited {
 			amount = min(amount, l.Units-r.Holds)
 		}
-		if leaseMax > 0 {
-			amount = min(amount, leaseMax)
+		if lease.Max > 0 {
+			amount = min(amount, lease.Max)
 		}
-		return max(0, min(amount, share(r)))
+		return max(0, min(amount, share(r, l)))
 	}
 }
 
-// share keeps one agent from taking the end of a quota: once the headroom is what limits a
-// grant, leases shrink to one N-th of it, but not below what the asker needs. While only the
-// budget limits, N times L fits into it and there is nothing to share out.
-func share(r ledger.Room) quota.Units {
-	if r.Headroom >= r.Exposure {
+// share keeps one agent from taking the end of a quota: once the headroom is what limits grants,
+// it is divided by what the agents last wanted, but nobody gets less than they need. Of an agent
+// whose demand is not known the claim is an equal part: unknown is not zero. While all agents
+// together cannot hold more than there is, there is nothing to divide.
+func share(r ledger.Room, l quota.Limit) quota.Units {
+	equal := r.Headroom / quota.Units(max(r.Agents, 1))
+	if r.Headroom >= r.Exposure || !l.Unlimited && equal >= l.Units {
 		return quota.MaxUnits
 	}
-	return max(r.Need, r.Headroom/quota.Units(max(r.Agents, 1)))
+	claims := make([]quota.Units, 1, len(r.Others)+1)
+	claims[0] = r.Want
+	for _, o := range r.Others {
+		claim := o.Units
+		if claim == 0 {
+			claim = equal
+		}
+		if !l.Unlimited {
+			claim = min(claim, l.Units)
+		}
+		claims = append(claims, claim)
+	}
+	return max(r.Need, maxMin(r.Headroom, claims, 0))
 }

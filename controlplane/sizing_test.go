@@ -5,6 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/quotalease/quotalease/controlplane/policy"
 	"github.com/quotalease/quotalease/ledger"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
@@ -44,12 +45,14 @@ func TestLeaseSizeIsTheLeastOfItsLimits(t *testing.T) {
 		{"nothing above L", 0, ledger.Room{Want: 100, Need: 1, Headroom: 250, Exposure: 250, Holds: 17, Agents: 24, Budget: quota.LimitOf(250)}, 0},
 		{"lease max", 5, ledger.Room{Want: 100, Need: 1, Headroom: 250, Exposure: 250, Agents: 24, Budget: quota.LimitOf(250)}, 5},
 		{"the last of the budget, in full", 0, ledger.Room{Want: 10, Need: 1, Headroom: 10, Exposure: 10, Agents: 24, Budget: quota.LimitOf(250)}, 10},
-		{"the end of the quota is shared", 0, ledger.Room{Want: 10, Need: 1, Headroom: 48, Exposure: 200, Agents: 24, Budget: quota.LimitOf(250)}, 2},
-		{"the end of the quota, as needed", 0, ledger.Room{Want: 10, Need: 3, Headroom: 48, Exposure: 200, Agents: 24, Budget: quota.LimitOf(250)}, 3},
+		{"the end of the quota, by what others want", 0, ledger.Room{Want: 10, Need: 1, Headroom: 24, Exposure: 200, Agents: 4, Budget: quota.LimitOf(40),
+			Others: []ledger.Demand{{Units: 2}, {Units: 300}, {Units: 0}}}, 8}, // 2 are enough for one, 6 are the claim of the unknown: 16 for the other two
+		{"the end of the quota is shared", 0, ledger.Room{Want: 10, Need: 1, Headroom: 48, Exposure: 200, Agents: 24, Budget: quota.LimitOf(250), Others: make([]ledger.Demand, 23)}, 2},
+		{"the end of the quota, as needed", 0, ledger.Room{Want: 10, Need: 3, Headroom: 48, Exposure: 200, Agents: 24, Budget: quota.LimitOf(250), Others: make([]ledger.Demand, 23)}, 3},
 		{"never more than the headroom", 0, ledger.Room{Want: 10, Need: 9, Headroom: 2, Exposure: 200, Agents: 1, Budget: quota.LimitOf(250)}, 2},
 		{"no budget", 0, ledger.Room{Want: 1 << 40, Need: 1, Headroom: quota.MaxUnits, Exposure: quota.MaxUnits, Agents: 3, Budget: quota.NoLimit}, 1 << 40},
 	} {
-		if got := SizeLease(tc.max)(tc.room); got != tc.want {
+		if got := SizeLease(policy.Lease{Max: tc.max})(tc.room); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
 		}
 	}
@@ -66,7 +69,7 @@ func TestLeaseSizeNeverExceedsItsRoom(t *testing.T) {
 			Holds: quota.Units(units.Draw(t, "holds")), Agents: rapid.IntRange(1, 1000).Draw(t, "agents"),
 			Budget: quota.Limit{Units: quota.Units(units.Draw(t, "budget"))},
 		}
-		got := SizeLease(quota.Units(units.Draw(t, "max")))(r)
+		got := SizeLease(policy.Lease{Max: quota.Units(units.Draw(t, "max"))})(r)
 		if got < 0 || got > r.Want || got > r.Headroom || got > r.Exposure || (got > 0 && got > r.Budget.Units/quota.Units(r.Agents)-r.Holds) {
 			t.Fatalf("%d units for %+v", got, r)
 		}
@@ -93,7 +96,7 @@ func TestKeyCapIsZeroForTheExactLane(t *testing.T) {
 		{"unlimited", free, 3, 0, quota.MaxUnits},
 		{"unlimited with a lease max", free, 3, 9, 9},
 	} {
-		if got := keyCap(tc.terms, tc.agents, tc.max); got != tc.want {
+		if got := keyCap(tc.terms, LeaseCap(tc.terms.Budget, tc.agents), tc.max); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // maxRounds bounds one sweep, so that a backlog does not keep a stop waiting.
 const maxRounds = 64
 
-// Sweep closes leases whose time is over, and says how many. Any number of replicas may
+// Sweep closes leases and ends slots whose time is over, and says how many. Any number of replicas may
 // sweep: the account's lock decides who closes a lease, and the others find it closed.
 func (d *Desk) Sweep(ctx context.Context) (int, error) {
 	d.metrics.sweeps.Inc()
@@ -37,11 +37,11 @@ func (d *Desk) Sweep(ctx context.Context) (int, error) {
 }
 
 func (d *Desk) expire(ctx context.Context, accounts []ledger.AccountID) (int, error) {
-	var closed, events int
+	var closed, ended, events int
 	var units ledger.Units
 	var suspect bool
 	err := d.store.Update(ctx, ledger.Scope{Accounts: accounts}, func(b *ledger.Book) error {
-		closed, units, suspect = 0, 0, b.ClockSuspect()
+		closed, ended, units, suspect = 0, 0, 0, b.ClockSuspect()
 		for _, id := range accounts {
 			if err := b.Expire(id); err != nil {
 				return fmt.Errorf("close leases of %s: %w", id, err)
@@ -49,9 +49,11 @@ func (d *Desk) expire(ctx context.Context, accounts []ledger.AccountID) (int, er
 		}
 		changes := b.Changes()
 		for _, g := range changes.Grants {
-			if g.State == ledger.Closed {
-				t := g.Tally()
+			switch t := g.Tally(); g.State {
+			case ledger.Closed:
 				closed, units = closed+1, units+t.Held+t.Uncertain
+			case ledger.Final:
+				ended++
 			}
 		}
 		events = len(changes.Events)
@@ -66,7 +68,7 @@ func (d *Desk) expire(ctx context.Context, accounts []ledger.AccountID) (int, er
 	if events > 0 {
 		d.kick()
 	}
-	return closed, nil
+	return closed + ended, nil
 }
 
 // foldRounds bounds the pages of grants that one run of Keep looks at, so that a backlog does

@@ -21,7 +21,8 @@ import (
 // no grant or spend happens that would lift S + O + H above the limit; beside it U is what it
 // is, or for bounded and best_effort may still grow to what their budget leaves.
 func windowBound(a ledger.Account) int64 {
-	if a.Limit.Unlimited {
+	q := a.InForce()
+	if q.Unlimited {
 		return unlimited
 	}
 	given := a.Uncertain
@@ -31,19 +32,19 @@ func windowBound(a ledger.Account) int64 {
 		}
 		given = max(given, a.Budget.Units)
 	}
-	return max(int64(a.Bound()), addUp(a.Limit.Units, given))
+	return max(int64(a.Bound()), addUp(q.Units, given))
 }
 
 func usageMessage(a ledger.Account) *pb.Usage {
 	return &pb.Usage{
 		Key: keyMessage(a.ID.Key), Window: windowMessage(a.ID.Window), Class: a.Class.String(),
-		Limit: limitNumber(a.Limit), Settled: int64(a.Settled()), Outstanding: int64(a.Outstanding),
+		Limit: limitNumber(a.InForce()), Settled: int64(a.Settled()), Outstanding: int64(a.Outstanding),
 		Held: int64(a.Held), Uncertain: int64(a.Uncertain), Headroom: int64(a.Headroom()),
 		Budget: limitNumber(a.Budget), Committed: int64(a.Committed), Overshoot: int64(a.Overshoot),
 		OverLimit: int64(a.OverLimit()), Generation: a.Generation, PolicyVersion: a.PolicyVersion,
 		Granted: int64(a.Granted), ConsumedReported: int64(a.Leased), Expired: int64(a.Expired),
 		Returned: int64(a.Returned), Revoked: int64(a.Revoked), Spent: int64(a.Spent),
-		Unleased: int64(a.Unleased), Bound: windowBound(a),
+		Unleased: int64(a.Unleased), Bound: windowBound(a), Credit: int64(a.Credit), Released: int64(a.Released),
 	}
 }
 
@@ -58,6 +59,10 @@ func (c *ControlPlane) ListUsage(ctx context.Context, m *pb.ListUsageRequest) (*
 		q.At = c.desk.Now()
 	}
 	reply := &pb.ListUsageReply{}
+	if m.Over != nil {
+		reply.Usage, err = c.fullest(ctx, q, policy.Percent(m.GetOver()), limit)
+		return reply, err
+	}
 	err = c.accounts(ctx, q, func(a ledger.Account) bool {
 		reply.Usage = append(reply.Usage, usageMessage(a))
 		return len(reply.Usage) < limit
@@ -221,9 +226,25 @@ func (c *ControlPlane) GetBound(ctx context.Context, m *pb.GetBoundRequest) (*pb
 		if err != nil {
 			return nil, err
 		}
+		if t.Released, err = c.releasedNow(ctx, m.GetTenant(), dim.Name); err != nil {
+			return nil, err
+		}
 		reply.Bounds = append(reply.Bounds, ComputeBound(t))
 	}
 	return reply, nil
+}
+
+// releasedNow is what operators gave back of a tenant's held units in the current window.
+func (c *ControlPlane) releasedNow(ctx context.Context, tenant, dimension string) (quota.Units, error) {
+	var released quota.Units
+	if tenant == "" {
+		return 0, nil
+	}
+	err := c.accounts(ctx, ledger.AccountQuery{Tenant: tenant, Dimension: dimension, At: c.desk.Now()}, func(a ledger.Account) bool {
+		released += a.Released
+		return true
+	})
+	return released, err
 }
 
 // boundTerms takes as N, unless it was given, all agents that were in contact within the time

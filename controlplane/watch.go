@@ -191,7 +191,13 @@ func (h *hub) poll(ctx context.Context) error {
 func (h *hub) tell(e ledger.Event) {
 	n := &pb.Notice{Key: keyMessage(e.Account.Key), Window: windowMessage(e.Account.Window), Generation: e.Generation}
 	switch e.Kind {
-	case ledger.EventGrew, ledger.EventLimit:
+	case ledger.EventGrew, ledger.EventLimit, ledger.EventCredit:
+		h.publish(ledger.ID{}, n)
+	case ledger.EventDrained:
+		n.Drained = true
+		h.publish(ledger.ID{}, n)
+	case ledger.EventWanted:
+		n.Wanted = true
 		h.publish(ledger.ID{}, n)
 	case ledger.EventRevoked:
 		n.RevokedGrant = e.Grant.Bytes()

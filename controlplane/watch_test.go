@@ -242,3 +242,44 @@ func TestAListenerHearsWithoutWaiting(t *testing.T) {
 		t.Error("nobody may listen")
 	}
 }
+
+func TestADrainedAccountIsToldToAll(t *testing.T) {
+	t.Parallel()
+	running(t, examplePolicy, func(w *world) {
+		a, b := w.agent(), w.agent()
+		b.lease("small", 1)
+		e, stop := w.listen(b.inc)
+		defer stop()
+		e.take()
+		d := a.spend(a.item("small", 99, 0)).Decisions[0]
+		if !d.Last {
+			w.t.Errorf("%v, want that it is called the last", d)
+		}
+		time.Sleep(time.Second)
+		heard := e.take()
+		if len(heard) != 1 || !heard[0].Drained || heard[0].Generation != w.account("small").Generation || heard[0].Wanted {
+			w.t.Errorf("heard %v, want once that small is drained", heard)
+		}
+	})
+}
+
+func TestHoldersHearThatTheirIdleUnitsAreWanted(t *testing.T) {
+	t.Parallel()
+	running(t, examplePolicy, func(w *world) {
+		a, b := w.agent(), w.agent()
+		a.lease("small", 100)
+		e, stop := w.listen(a.inc)
+		defer stop()
+		e.take()
+		for range 10 {
+			if d := b.lease("small", 5); d.Reason != "leased_out" {
+				w.t.Fatalf("%v, want leased out", d)
+			}
+		}
+		time.Sleep(time.Second)
+		heard := e.take()
+		if len(heard) != 1 || !heard[0].Wanted || heard[0].Drained || heard[0].Key.Dimension != "small" {
+			w.t.Errorf("heard %v, want once that small is wanted", heard)
+		}
+	})
+}

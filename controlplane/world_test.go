@@ -128,7 +128,7 @@ func (w *world) start(text string, ledgerNow, replicaNow func() time.Time) {
 func (w *world) replica(now func() time.Time, r prometheus.Registerer) *ControlPlane {
 	w.t.Helper()
 	cfg := DefaultConfig()
-	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Policies = w.store, w.store, w.store, w.log
+	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Billing, cfg.Policies = w.store, w.store, w.store, w.store, w.log
 	cfg.Now, cfg.Metrics = now, r
 	cfg.Random = rand.NewChaCha8([32]byte{1})
 	cp, err := New(cfg)

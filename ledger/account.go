@@ -99,6 +99,7 @@ type Account struct {
 	Overshoot  Units       // highest realised overshoot (3.8)
 	Clock      time.Time   // latest reading any decision used: time never goes back (4.1)
 	Waiting    bool        // someone was denied at this generation: growth is worth a notice
+	WantedAt   time.Time   // when holders were last asked to give back what lies idle
 
 	Bucket   Bucket // rate keys: what was granted and has not come back
 	Credit   Units  // what operators added to the limit of this window
@@ -122,52 +123,73 @@ type Bucket struct {
 // charged is S + O + H: what counts against the limit.
 func (a *Account) charged() Units { return a.Settled() + a.Outstanding + a.Held }
 
-// Headroom is A = Q - S - O - H (3.1). It may be negative. Without a limit it is what is
-// left of the int64 range.
-func (a *Account) Headroom() Units {
+// InForce is Q: what policy gives and the credits of this window. A sum that would leave the
+// int64 range, because policy was raised after the credit, stays at its end.
+func (a *Account) InForce() quota.Limit {
 	if a.Limit.Unlimited {
-		return quota.MaxUnits - a.charged()
+		return a.Limit
 	}
-	return a.Limit.Units - a.charged()
+	sum, err := a.Limit.Units.Add(a.Credit)
+	if err != nil {
+		sum = quota.MaxUnits
+	}
+	return quota.LimitOf(sum)
 }
 
-// Exposure is how much more may be outstanding under the budget: B - O for hard,
-// B - O - U for bounded and best_effort (3.4). It may be negative after a cut.
+// Headroom is A = Q - S - O - H (3.1), of a rate key the level of its bucket as of Bucket.At.
+// It may be negative. Without a limit it is what is left of the int64 range.
+func (a *Account) Headroom() Units {
+	if a.metered() {
+		return a.Limit.Units - a.Bucket.Spent
+	}
+	q := a.InForce()
+	if q.Unlimited {
+		return quota.MaxUnits - a.charged()
+	}
+	return q.Units - a.charged()
+}
+
+// Exposure is how much more may be outstanding under the budget: B - O for hard and for rate
+// keys, B - O - U for bounded and best_effort (3.4). It may be negative after a cut.
 func (a *Account) Exposure() Units {
 	if a.Budget.Unlimited {
 		return quota.MaxUnits - a.Outstanding - a.Uncertain
 	}
-	if a.Class == quota.Hard {
+	if a.Class == quota.Hard || a.Kind == quota.RateLimit {
 		return a.Budget.Units - a.Outstanding
 	}
 	return a.Budget.Units - a.Outstanding - a.Uncertain
 }
 
 // OverLimit is how far confirmed use lies above the present limit, which a cut can cause
-// without any promise being broken (3.8).
+// without any promise being broken (3.8). Rate keys have no sum to compare with.
 func (a *Account) OverLimit() Units {
-	if a.Limit.Unlimited {
+	q := a.InForce()
+	if q.Unlimited || a.Kind == quota.RateLimit {
 		return 0
 	}
-	return max(0, a.Settled()-a.Limit.Units)
+	return max(0, a.Settled()-q.Units)
 }
 
-// RealisedOvershoot is max(0, S - max(Q, committed)) now (3.8).
+// RealisedOvershoot is max(0, S - max(Q, committed)) now (3.8); for rate keys the interval
+// bound replaces it.
 func (a *Account) RealisedOvershoot() Units {
-	if a.Limit.Unlimited {
+	q := a.InForce()
+	if q.Unlimited || a.Kind == quota.RateLimit {
 		return 0
 	}
-	return max(0, a.Settled()-max(a.Limit.Units, a.Committed))
+	return max(0, a.Settled()-max(q.Units, a.Committed))
 }
 
 // Bound is the most that can have been used in this window by now, as the ledger knows it:
-// S + O + H + U (3.3; unleased use that nobody has reported yet comes on top).
-func (a *Account) Bound() Units { return a.charged() + a.Uncertain }
+// S + O + H + U + E, where what was spent of E is in S already (3.3; unleased use that nobody
+// has reported yet comes on top).
+func (a *Account) Bound() Units { return a.charged() + a.Uncertain + a.Emergency - a.Extended }
 
 // movable is how much of H a grant (half the exposure) or a spend (all of it) may move to U
 // (3.2). held is the part of H whose grants are at hand.
 func (a *Account) movable(held Units, forSpend bool) Units {
-	if a.Class != quota.Bounded {
+	if a.Class != quota.Bounded || a.Kind == quota.RateLimit {
 		return 0
 	}
 	room := max(0, a.Exposure())

@@ -14,7 +14,9 @@ type Ask struct {
 	Agent   ID
 	Region  string
 	Want    Units // what the agent's demand needs, 1 or more
-	Need    Units // the smallest lease that would help, 1..Want
+	Need    Units // the smallest lease that would help, 1..Want; slots: what is put to use at once
+
+	Emergency bool // an allowance for an outage, from the window's pot (section 6)
 }
 
 // Room is what a sizer may hand out.
@@ -26,6 +28,8 @@ type Room struct {
 	Holds    Units // unspent units of this key that the agent has already
 	Agents   int   // N
 	Budget   quota.Limit
+	Region   string   // of the asker
+	Others   []Demand // of the N agents, all but the asker, in any order
 }
 
 // Sizer decides how much of the room a grant takes. It never sees more than may be granted,
@@ -37,7 +41,9 @@ type Sizer func(Room) Units
 type Answer struct {
 	Grant    Grant
 	Repeated bool
-	Account  Account // as it is now, for what doors tell about limit and remaining
+	Account  Account       // as it is now, for what doors tell about limit and remaining
+	RetryIn  time.Duration // of a denied rate key: when the same would fit; 0: not known
+	Last     bool          // approved, and nothing is left beyond it before something grows
 }
 
 // Approved reports whether units were granted or spent.
@@ -49,34 +55,51 @@ func (b *Book) Ask(ask Ask, terms Terms, size Sizer) (Answer, error) {
 		return Answer{}, refuse(CodeInvalid, ask.ID, "amount", "1 <= need <= want")
 	}
 	if g, ok := b.grants[ask.ID]; ok {
-		same := g.Kind == KindLease && g.Account.Key == ask.Account.Key && g.Agent == ask.Agent &&
+		same := ask.answeredBy(g.Kind) && g.Account.Key == ask.Account.Key && g.Agent == ask.Agent &&
 			g.Asked == ask.Want && g.Need == ask.Need
 		return b.repeat(g, same || g.State == Withdrawn && g.Agent == ask.Agent)
 	}
-	a, now, err := b.decidable(ask.ID, ask.Account, terms)
+	if ask.Emergency {
+		return b.askEmergency(ask, terms)
+	}
+	a, now, err := b.decidableAhead(ask.ID, ask.Account, terms, terms.TTL/2)
 	if err != nil {
 		return Answer{}, err
 	}
-	b.See(ask.Account.Key, ask.Agent)
+	b.See(ask.Account.Key, ask.Agent, ask.Region, ask.Want)
 	before := *a
 	g := Grant{
-		ID: ask.ID, Account: ask.Account, Kind: KindLease, State: Denied, Class: a.Class,
+		ID: ask.ID, Account: ask.Account, Kind: a.leaseKind(), State: Denied, Class: a.leaseClass(),
 		Agent: ask.Agent, Region: ask.Region, Asked: ask.Want, Need: ask.Need,
 		Generation: a.Generation, PolicyVersion: a.PolicyVersion, IssuedAt: now,
 	}
 	if amount := b.size(a, ask, terms, size); amount >= ask.Need {
 		g.State, g.Amount = Live, amount
+		g.StartsAt = startsAt(ask.Account.Window, now)
+		if a.metered() {
+			g.Delay, g.Drip = a.trickle(amount)
+		}
 		g.ExpiresAt = now.Add(terms.TTL)
 		if end := ask.Account.Window.End; !end.IsZero() && g.ExpiresAt.After(end) {
 			g.ExpiresAt = end
 		}
 		g.TTL = g.ExpiresAt.Sub(now)
 		g.ClosesAt = g.ExpiresAt.Add(terms.Grace)
+		if g.Kind == KindSlots {
+			g.InUse, g.EndsAt = ask.Need, g.ClosesAt.Add(terms.MaxHold)
+		}
 	} else {
-		g.Reason = b.whyNot(a, ask.Need)
-		a.Waiting = true
+		b.deny(a, &g, b.whyNot(a, ask.Need))
 	}
 	return b.enter(a, before, g)
+}
+
+// answeredBy reports whether a record of this kind can be the answer to the ask.
+func (ask Ask) answeredBy(k GrantKind) bool {
+	if ask.Emergency {
+		return k == KindEmergency
+	}
+	return k == KindLease || k == KindSlots
 }
 
 // repeat answers a request whose id is known with the record as it stands (3.10).
@@ -84,31 +107,55 @@ func (b *Book) repeat(g *Grant, sameTerms bool) (Answer, error) {
 	if !sameTerms {
 		return Answer{}, refuse(CodeTerms, g.ID, "grant_id", "a repeat of the recorded terms, or a new id")
 	}
-	ans := Answer{Grant: *g, Repeated: true}
-	if a, ok := b.accounts[g.Account]; ok {
-		ans.Account = *a
+	var now Account
+	if a, ok := b.Account(g.Account); ok {
+		now = a
 	}
+	ans := b.answer(g, &now)
+	ans.Repeated = true
 	return ans, nil
+}
+
+// answer tells of a record, and what its account says to it at this moment.
+func (b *Book) answer(g *Grant, a *Account) Answer {
+	ans := Answer{Grant: *g, Account: *a}
+	switch {
+	case g.Amount > 0:
+		ans.Last = a.Kind != 0 && a.Kind != quota.RateLimit && b.spendable(a) < 1
+	case g.Reason == quota.Exhausted:
+		ans.RetryIn = a.retryIn(g.Need)
+	}
+	return ans
 }
 
 // decidable opens an account for a new decision: current policy, current window, a clock
 // that can be trusted, and due leases closed first, so that their units are back in the pool
 // before a request is refused for want of them.
 func (b *Book) decidable(id ID, account AccountID, terms Terms) (*Account, time.Time, error) {
+	return b.decidableAhead(id, account, terms, 0)
+}
+
+// decidableAhead is decidable for what may concern the next window too, if that begins within
+// lead.
+func (b *Book) decidableAhead(id ID, account AccountID, terms Terms, lead time.Duration) (*Account, time.Time, error) {
 	if err := b.checkID(id); err != nil {
 		return nil, time.Time{}, err
 	}
 	if b.loaded.ClockSuspect {
 		return nil, time.Time{}, ErrClock
 	}
+	a, ok := b.accounts[account]
+	if !ok {
+		return nil, time.Time{}, ErrNotLocked
+	}
+	now := b.nowAt(a)
+	if !within(account.Window, now, lead) {
+		return nil, time.Time{}, ErrWindow
+	}
 	if _, err := b.Open(account, terms); err != nil {
 		return nil, time.Time{}, err
 	}
-	a := b.accounts[account]
-	now := b.nowAt(a)
-	if !account.Window.Contains(now) {
-		return nil, time.Time{}, ErrWindow
-	}
+	b.refill(a)
 	if err := b.Expire(account); err != nil {
 		return nil, time.Time{}, err
 	}
@@ -117,13 +164,17 @@ func (b *Book) decidable(id ID, account AccountID, terms Terms) (*Account, time.
 
 // size asks the sizer and cuts its answer to what the rules allow.
 func (b *Book) size(a *Account, ask Ask, terms Terms, size Sizer) Units {
-	most := b.grantable(a)
+	if a.Kind == quota.Concurrency {
+		return b.sizeSlots(a, ask, terms, size)
+	}
+	most := b.grantable(a, ask.Need)
 	if a.Class == quota.Exact || most < 1 {
 		return 0
 	}
 	amount := size(Room{
 		Want: ask.Want, Need: ask.Need, Headroom: most, Exposure: max(0, a.Exposure()),
 		Holds: b.holds(a.ID, ask.Agent), Agents: b.Agents(ask.Account.Key, terms), Budget: a.Budget,
+		Region: ask.Region, Others: b.Others(ask.Account.Key, ask.Agent, terms),
 	})
 	return min(amount, most, ask.Want)
 }
@@ -132,7 +183,10 @@ func (b *Book) size(a *Account, ask Ask, terms Terms, size Sizer) Units {
 // the move from H to U that it may cause. A move of m lifts A by m and takes m from the
 // exposure (B - O - U), so for an amount x above A: x - A <= exposure/2, and
 // x <= exposure - (x - A).
-func (b *Book) grantable(a *Account) Units {
+func (b *Book) grantable(a *Account, need Units) Units {
+	if a.metered() {
+		return a.lettable(need)
+	}
 	free, room := a.Headroom(), a.Exposure()
 	plain := min(free, room)
 	move := a.movable(b.heldAtHand(a.ID), false)
@@ -146,16 +200,19 @@ func (b *Book) grantable(a *Account) Units {
 // not serve n even if every lease came back is exhausted; what exposure alone refuses goes
 // to the exact lane (3.5, section 5).
 func (b *Book) whyNot(a *Account, n Units) quota.Reason {
-	if !a.Limit.Unlimited && n > a.Limit.Units {
-		if a.Limit.Units == 0 {
+	if q := a.InForce(); !q.Unlimited && n > q.Units {
+		if q.Units == 0 {
 			return quota.Exhausted
 		}
 		return quota.TooLarge
 	}
-	held := b.heldAtHand(a.ID)
-	if n <= a.Headroom()+a.movable(held, true) {
+	if n <= b.spendable(a) {
 		return quota.ExactLane
 	}
+	if a.metered() {
+		return quota.Exhausted
+	}
+	held := b.heldAtHand(a.ID)
 	// Were every lease back, O would be free, and B - U rather than B - O - U could move.
 	free := a.Headroom() + a.Outstanding
 	if a.Class == quota.Bounded {
@@ -167,16 +224,26 @@ func (b *Book) whyNot(a *Account, n Units) quota.Reason {
 	return quota.Exhausted
 }
 
-// Peek says why a cost of n would be denied at this moment; quota.Allowed if it would pass.
-func (b *Book) Peek(id AccountID, n Units) quota.Reason {
-	a, err := b.opened(id)
-	if err != nil {
-		return quota.Unavailable
+// spendable is the most that one spend can be, after what it may move from H to U.
+func (b *Book) spendable(a *Account) Units {
+	return a.Headroom() + a.movable(b.heldAtHand(a.ID), true)
+}
+
+// Peek says why a cost of n would be denied at this moment, quota.Allowed if it would pass, and
+// of a rate key when it would; 0: not known.
+func (b *Book) Peek(id AccountID, n Units) (quota.Reason, time.Duration) {
+	if _, err := b.opened(id); err != nil {
+		return quota.Unavailable, 0
 	}
-	if reason := b.whyNot(a, n); reason != quota.ExactLane {
-		return reason
+	a, _ := b.Account(id)
+	switch reason := b.whyNot(&a, n); reason {
+	case quota.ExactLane:
+		return quota.Allowed, 0
+	case quota.Exhausted:
+		return reason, a.retryIn(n)
+	default:
+		return reason, 0
 	}
-	return quota.Allowed
 }
 
 // holds is what an agent has unspent in an account, older leases included.

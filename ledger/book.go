@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,21 +23,6 @@ type Loaded struct {
 
 // MaxClockSkew is how far the database's and the replica's clock may differ (4.1).
 const MaxClockSkew = 5 * time.Second
-
-// Participant is one agent's interest in one key. N counts those seen lately; it belongs to
-// the key and carries over windows.
-type Participant struct {
-	Key      quota.Key
-	Agent    ID
-	LastSeen time.Time
-	Region   string
-	Demand   Units // what it last asked for: unknown demand is 0, and not zero demand
-}
-
-type participantID struct {
-	key   quota.Key
-	agent ID
-}
 
 // Book is the state of some locked accounts, and the rules that change it. It is pure:
 // time comes in with Loaded, and nothing leaves except through Changes. A Book is used by
@@ -60,6 +46,10 @@ type Book struct {
 	dirtyParticipants map[participantID]bool
 	dirtyIncarnations map[ID]bool
 	events            []Event
+	limits            []LimitChange
+	statements        map[AccountID]Statement
+	unamended         map[AccountID]Account // as found, of those whose statement may be amended
+	because           map[AccountID]string  // what an operator did
 }
 
 // NewBook opens a book over what a store loaded.
@@ -80,6 +70,9 @@ func NewBook(l Loaded) *Book {
 		foldedTallies:     map[AccountID]Tally{},
 		dirtyParticipants: map[participantID]bool{},
 		dirtyIncarnations: map[ID]bool{},
+		statements:        map[AccountID]Statement{},
+		unamended:         map[AccountID]Account{},
+		because:           map[AccountID]string{},
 	}
 	for i := range l.Accounts {
 		b.accounts[l.Accounts[i].ID] = &l.Accounts[i]
@@ -96,11 +89,6 @@ func NewBook(l Loaded) *Book {
 	return b
 }
 
-func (b *Book) join(p *Participant) {
-	b.participants[participantID{p.Key, p.Agent}] = p
-	b.interested[p.Key] = append(b.interested[p.Key], p)
-}
-
 func (b *Book) keep(g *Grant) {
 	b.grants[g.ID] = g
 	b.ofAccount[g.Account] = append(b.ofAccount[g.Account], g)
@@ -115,13 +103,15 @@ func (b *Book) ClockSuspect() bool { return b.loaded.ClockSuspect }
 // PolicyVersion is the version in force, read in this transaction.
 func (b *Book) PolicyVersion() int64 { return b.loaded.PolicyVersion }
 
-// Account returns a copy of a locked account.
+// Account returns a copy of a locked account, as it is now.
 func (b *Book) Account(id AccountID) (Account, bool) {
 	a, ok := b.accounts[id]
 	if !ok {
 		return Account{}, false
 	}
-	return *a, true
+	now := *a
+	b.refill(&now)
+	return now, true
 }
 
 // Grant returns a copy of a loaded grant.
@@ -156,38 +146,49 @@ func (b *Book) Open(id AccountID, t Terms) (Account, error) {
 	if a.Terms == t {
 		return *a, nil
 	}
+	b.refill(a)
 	before, fresh := *a, a.Kind == 0
 	if !fresh && !a.ID.Window.Endless() && !b.nowAt(a).Before(a.ID.Window.End) {
 		return *a, nil // the terms of a window that has ended are history
 	}
 	a.Terms = t
-	a.Largest.Unlimited = a.Largest.Unlimited || t.Limit.Unlimited
-	a.Largest.Units = max(a.Largest.Units, t.Limit.Units)
+	a.reconfigure(before.Terms)
+	b.refill(a)
+	a.enlarge()
+	b.opening(a, before)
 	b.touched(a, before)
-	if !fresh && before.Limit != t.Limit {
+	if !fresh && (before.Limit != t.Limit || before.Rate != t.Rate) {
+		if before.Limit != t.Limit && !id.Window.Endless() {
+			b.limited(a, "policy")
+		}
 		b.record(Event{
-			Kind: EventLimit, Account: id, Units: t.Limit.Units, Generation: a.Generation, Note: limitNote(before.Limit, t.Limit),
+			Kind: EventLimit, Account: id, Units: t.Limit.Units, Generation: a.Generation, Note: limitNote(before.Terms, t),
 		})
 	}
 	return *a, nil
 }
 
-func limitNote(from, to quota.Limit) string { return limitWord(from) + " -> " + limitWord(to) }
+func limitNote(from, to Terms) string { return limitWord(from) + " -> " + limitWord(to) }
 
-func limitWord(l quota.Limit) string {
-	if l.Unlimited {
-		return "unlimited"
+func limitWord(t Terms) string {
+	word := formatUnits(t.Limit.Units)
+	if t.Limit.Unlimited {
+		word = "unlimited"
 	}
-	return formatUnits(l.Units)
+	if t.Kind == quota.RateLimit && !t.Limit.Unlimited {
+		word += " at " + formatUnits(t.Rate.Units) + " per " + t.Rate.Per.String()
+	}
+	return word
 }
 
 // replace puts a changed grant in the book and moves the account's counters by the
 // difference of the two tallies. It is the only place where counters change.
 func (b *Book) replace(a *Account, after Grant) error {
 	var was Tally
-	old, known := b.grants[after.ID]
-	if known {
-		was = old.Tally()
+	var old Grant
+	known, ok := b.grants[after.ID]
+	if ok {
+		old, was = *known, known.Tally()
 	}
 	without, err := a.Tally.plus(was, -1)
 	if err != nil {
@@ -197,10 +198,13 @@ func (b *Book) replace(a *Account, after Grant) error {
 	if err != nil {
 		return refuse(CodeOverflow, after.ID, "amount", "sums within int64")
 	}
+	if err := a.meter(&old, &after); err != nil {
+		return refuse(CodeOverflow, after.ID, "amount", "sums within int64")
+	}
 	a.Tally = sum
 	after.UpdatedAt = b.nowAt(a)
-	if known {
-		*old = after
+	if ok {
+		*known = after
 		b.dirtyGrants[after.ID] = true
 	} else {
 		b.keep(&after)
@@ -211,6 +215,7 @@ func (b *Book) replace(a *Account, after Grant) error {
 
 // change replaces a grant whose account follows: nothing else of the account changed.
 func (b *Book) change(a *Account, after Grant) error {
+	b.refill(a)
 	before := *a
 	if err := b.replace(a, after); err != nil {
 		return err
@@ -221,17 +226,21 @@ func (b *Book) change(a *Account, after Grant) error {
 
 // enter puts a decision in the book. What it took beyond the headroom moves from H to U.
 func (b *Book) enter(a *Account, before Account, g Grant) (Answer, error) {
+	could := b.spendable(&before)
 	if err := b.replace(a, g); err != nil {
 		return Answer{}, err
 	}
-	if g.Amount > 0 {
+	if g.Amount > 0 && g.Kind != KindEmergency {
 		if err := b.makeRoom(a); err != nil {
 			return Answer{}, err
 		}
 		a.commit()
 	}
 	b.touched(a, before)
-	return Answer{Grant: *b.grants[g.ID], Account: *a}, nil
+	if g.Amount > 0 && could > 0 {
+		b.drained(a)
+	}
+	return b.answer(b.grants[g.ID], a), nil
 }
 
 // touched closes a change of an account: it ratchets the clock, bumps the generation when
@@ -241,47 +250,26 @@ func (b *Book) touched(a *Account, before Account) {
 		a.Clock = b.nowAt(a)
 	}
 	b.dirtyAccounts[a.ID] = true
-	if a.Headroom() > before.Headroom() || a.Exposure() > before.Exposure() {
+	if a.Headroom() > before.Headroom() || a.Exposure() > before.Exposure() || a.fasterThan(before.Terms) {
 		a.Generation++
-		if a.Waiting {
+		if a.Waiting && a.growthHelps() {
 			a.Waiting = false
 			b.record(Event{Kind: EventGrew, Account: a.ID, Generation: a.Generation})
 		}
 	}
+	a.forgetEnded()
 	if o := a.RealisedOvershoot(); o > a.Overshoot {
 		a.Overshoot = o
 		b.record(Event{Kind: EventOvershoot, Account: a.ID, Units: o})
 	}
+	b.amend(a, before)
 }
 
 // commit notes what a grant or a spend promised (3.8).
-func (a *Account) commit() { a.Committed = max(a.Committed, a.charged()) }
-
-// See notes an agent's interest in a key.
-func (b *Book) See(key quota.Key, agent ID) {
-	id := participantID{key, agent}
-	p, ok := b.participants[id]
-	if !ok {
-		p = &Participant{Key: key, Agent: agent}
-		b.join(p)
+func (a *Account) commit() {
+	if a.Kind != quota.RateLimit {
+		a.Committed = max(a.Committed, a.charged())
 	}
-	if b.loaded.Now.After(p.LastSeen) {
-		p.LastSeen = b.loaded.Now
-		b.dirtyParticipants[id] = true
-	}
-}
-
-// Agents is N: the agents that leased, asked or spent on the key within max(ttl, 60 s). The
-// grace is added to the ttl, so that an agent that vanished counts until its leases close.
-func (b *Book) Agents(key quota.Key, t Terms) int {
-	since := b.loaded.Now.Add(-max(t.TTL+t.Grace, time.Minute))
-	n := 0
-	for _, p := range b.interested[key] {
-		if p.LastSeen.After(since) {
-			n++
-		}
-	}
-	return max(n, 1)
 }
 
 // Events are those recorded so far.
@@ -297,6 +285,8 @@ type Changes struct {
 	Participants []Participant
 	Incarnations []Incarnation
 	Events       []Event
+	Limits       []LimitChange // in the order in which they happened
+	Statements   []Statement   // at most one revision an account
 }
 
 // Changes returns what the rules changed, in a stable order.
@@ -333,6 +323,10 @@ func (b *Book) Changes() Changes {
 	}
 	slices.SortFunc(c.Incarnations, func(x, y Incarnation) int { return CompareIDs(x.ID, y.ID) })
 	c.Events = b.events
+	c.Limits = b.limits
+	c.Statements = slices.SortedFunc(maps.Values(b.statements), func(x, y Statement) int {
+		return CompareAccounts(x.Account, y.Account)
+	})
 	return c
 }
 

@@ -32,8 +32,8 @@ func TestD9AtTheBoundary(t *testing.T) {
 	d.want(books{O: 5, A: 95})
 	d.now = day.End.Add(-time.Microsecond)
 	d.account.Key.Dimension = "other"
-	if _, err := d.tryAsk(d.newAsk(agent(1), 1, 1)); !errors.Is(err, ledger.ErrWindow) {
-		t.Errorf("ask before the start: %v, want ErrWindow", err)
+	if _, err := d.trySpend(d.newSpend(agent(1), 1)); !errors.Is(err, ledger.ErrWindow) {
+		t.Errorf("spend before the start: %v, want ErrWindow", err)
 	}
 	// The old window's leases close in the old window.
 	d.account = old

@@ -2,9 +2,9 @@ package ledger
 
 import "github.com/quotalease/quotalease/ledger/quota"
 
-// Expire closes the account's leases whose expires_at + grace has passed. Where the rest of
-// each goes is its class's to say: hard and bounded hold it, best_effort gives it back (3.2).
-// While the clocks disagree nothing expires (4.1).
+// Expire closes the account's leases whose expires_at + grace has passed, and ends slots whose
+// longest run is over. Where the rest of a lease goes is its class's to say: hard and bounded
+// hold it, best_effort gives it back (3.2). While the clocks disagree nothing expires (4.1).
 func (b *Book) Expire(id AccountID) error {
 	a, ok := b.accounts[id]
 	if !ok {
@@ -15,20 +15,25 @@ func (b *Book) Expire(id AccountID) error {
 	}
 	b.expired[id] = true
 	before, now := *a, b.nowAt(a)
-	closed := false
+	changed := false
 	for _, g := range b.ofAccount[id] {
-		if g.State != Live || g.ClosesAt.After(now) {
+		after := *g
+		if after.State == Live && !after.ClosesAt.After(now) {
+			after.close()
+		}
+		if after.ended(now) {
+			after.State = Final
+		}
+		if after.State == g.State {
 			continue
 		}
-		after := *g
-		after.State = Closed
 		after.normalise()
 		if err := b.replace(a, after); err != nil {
 			return err
 		}
-		closed = true
+		changed = true
 	}
-	if closed {
+	if changed {
 		b.touched(a, before)
 	}
 	return nil
@@ -57,7 +62,8 @@ func (b *Book) Revoke(id ID, note string) (bool, error) {
 }
 
 // Recall revokes every live lease at hand of an account whose limit was cut below what is
-// charged: agents stop and say so before the ledger frees units.
+// charged: agents stop and say so before the ledger frees units. Of slots that is what is idle:
+// work that runs goes on. Allowances for outages are outside the limit.
 func (b *Book) Recall(id AccountID, note string) (int, error) {
 	a, ok := b.accounts[id]
 	if !ok {
@@ -68,6 +74,9 @@ func (b *Book) Recall(id AccountID, note string) (int, error) {
 	}
 	n := 0
 	for _, g := range b.ofAccount[id] {
+		if g.Kind == KindEmergency {
+			continue
+		}
 		revoked, err := b.Revoke(g.ID, note)
 		if err != nil {
 			return n, err
@@ -109,8 +118,12 @@ func (b *Book) Cancel(id ID, account AccountID, agent ID) error {
 		return ErrNotLocked
 	}
 	after := *g
-	after.State = Final
-	after.normalise()
+	if after.Kind == KindSlots {
+		after.withdrawIdle()
+	} else {
+		after.State = Final
+		after.normalise()
+	}
 	return b.change(a, after)
 }
 
@@ -132,7 +145,7 @@ func (b *Book) withdrawn(id ID, a *Account, agent ID) (Grant, error) {
 		return Grant{}, err
 	}
 	return Grant{
-		ID: id, Account: a.ID, Kind: KindLease, State: Withdrawn, Class: a.Class, Agent: agent,
+		ID: id, Account: a.ID, Kind: a.leaseKind(), State: Withdrawn, Class: a.Class, Agent: agent,
 		Reason: quota.Cancelled, Generation: a.Generation, PolicyVersion: a.PolicyVersion, IssuedAt: b.nowAt(a),
 	}, nil
 }
@@ -159,7 +172,7 @@ func (b *Book) heldAtHand(id AccountID) Units {
 // first, as a recorded event (3.2). The caller has checked that it may.
 func (b *Book) makeRoom(a *Account) error {
 	short := -a.Headroom()
-	if short <= 0 {
+	if short <= 0 || a.Kind == quota.RateLimit {
 		return nil
 	}
 	b.record(Event{Kind: EventMoved, Account: a.ID, Units: short})

@@ -9,8 +9,8 @@ import (
 var (
 	// ErrStalePolicy: the policy moved on since the snapshot was read; reload and try again.
 	ErrStalePolicy = errors.New("policy snapshot is not the current version")
-	// ErrWindow: by the ledger's clock the account's window is not the current one; compute
-	// the window anew and try again.
+	// ErrWindow: by the ledger's clock the account's window is not the current one, nor, for an
+	// ask, one that is about to begin; compute the window anew and try again.
 	ErrWindow = errors.New("window is not the current one by the ledger's clock")
 	// ErrClock: the database's clock and the replica's differ too much to decide anything
 	// that depends on time.

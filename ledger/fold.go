@@ -3,6 +3,8 @@ package ledger
 import (
 	"slices"
 	"time"
+
+	"github.com/quotalease/quotalease/ledger/quota"
 )
 
 // Fold forgets the account's settled grants that nobody has touched since before: their
@@ -11,13 +13,14 @@ import (
 // as a new one, nor unleased use, whose id serves as long as its window: those are few and go
 // with their account. It returns how many went.
 func (b *Book) Fold(id AccountID, before time.Time) (int, error) {
-	if _, ok := b.accounts[id]; !ok {
+	a, ok := b.accounts[id]
+	if !ok {
 		return 0, ErrNotLocked
 	}
 	n := 0
 	sum := b.foldedTallies[id]
 	for _, g := range b.ofAccount[id] {
-		if !g.settled() || g.Kind == KindUnleased || !g.UpdatedAt.Before(before) || !b.tooOld(g.ID) {
+		if !g.Foldable(a.Kind) || !g.UpdatedAt.Before(before) || !b.tooOld(g.ID) {
 			continue
 		}
 		next, err := sum.plus(g.Tally(), 1)
@@ -37,8 +40,14 @@ func (b *Book) Fold(id AccountID, before time.Time) (int, error) {
 	return n, nil
 }
 
-// settled reports that nothing of the grant is outstanding, held or uncertain.
-func (g *Grant) settled() bool {
+// Foldable reports that nothing of a grant in an account of a kind is outstanding, held or
+// uncertain and that it may go. What time has yet to end stays: slots in use of a closed lease,
+// and an allowance for an outage without its final report. What a closed lease of a rate key did
+// not confirm is spent, and stays in the sum: the account lasts for ever, and would keep one for
+// each agent that ever vanished.
+func (g *Grant) Foldable(kind quota.Kind) bool {
 	t := g.Tally()
-	return t.Outstanding == 0 && t.Held == 0 && t.Uncertain == 0 && g.State != Live
+	waits := g.State == Closed && (g.Kind == KindSlots || g.Kind == KindEmergency)
+	return g.State != Live && g.Kind != KindUnleased && !waits &&
+		(kind == quota.RateLimit || t.Outstanding == 0 && t.Held == 0 && t.Uncertain == 0)
 }

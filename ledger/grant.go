@@ -18,6 +18,10 @@ const (
 	KindEmergency GrantKind = 4
 	// KindSlots is a lease of slots: renewed, and reported by what is in use (3.16).
 	KindSlots GrantKind = 5
+	// KindCredit and KindRelease record what an operator did, so that it is done once under one
+	// id. They hold no units of their own.
+	KindCredit  GrantKind = 6
+	KindRelease GrantKind = 7
 )
 
 // State says where a grant is in its life. The numbers are stored.
@@ -71,11 +75,16 @@ type Grant struct {
 	Uncertain Units // part of a closed lease's remainder that was given back to the pool
 
 	Seq   int64 // slots: of the latest renewal or report
-	InUse Units // slots: in use, as that said
+	InUse Units // slots: in use, as that said; before the first of them, what the ask needed
 }
 
-// use is what reports say was used, in all.
-func (g *Grant) use() Units { return g.Taken - g.Refunded }
+// use is what reports say was used, in all; of slots, what is in use.
+func (g *Grant) use() Units {
+	if g.Kind == KindSlots {
+		return g.InUse
+	}
+	return g.Taken - g.Refunded
+}
 
 // consumed splits use into the part inside the amount and the excess, which is unleased.
 func (g *Grant) consumed() (inside, excess Units) {
@@ -92,10 +101,17 @@ func (g *Grant) rest() Units {
 // Tally says where the grant's units are. Every unit is in exactly one of Leased (or Spent),
 // Outstanding, Held, Uncertain and back in the pool (3.6).
 func (g *Grant) Tally() Tally {
+	if g.Kind == KindCredit || g.Kind == KindRelease {
+		return Tally{}
+	}
 	inside, excess := g.consumed()
 	t := Tally{Unleased: excess}
-	if g.Kind == KindSpend {
+	switch g.Kind {
+	case KindSpend:
 		t.Spent = inside
+		return t
+	case KindEmergency:
+		t.Extended, t.Emergency = inside, g.Amount-g.Back
 		return t
 	}
 	t.Granted, t.Leased = g.Amount, inside
@@ -107,6 +123,8 @@ func (g *Grant) Tally() Tally {
 		unconfirmed = g.rest()
 		t.Uncertain = min(g.Uncertain, unconfirmed)
 		t.Held = unconfirmed - t.Uncertain
+	case Final:
+		unconfirmed = g.rest() // of slots that ended; anything else has none
 	}
 	if g.RevokedAt.IsZero() {
 		t.Returned, t.Expired = g.Back, unconfirmed
@@ -118,12 +136,16 @@ func (g *Grant) Tally() Tally {
 
 // normalise restores the invariants of the grant's state after its counters changed.
 func (g *Grant) normalise() {
-	switch g.State {
-	case Final:
+	switch {
+	case g.Kind == KindEmergency && g.State != Final:
+		// It stays in the pot's charge until it is confirmed unspent.
+	case g.State == Final && g.Kind == KindSlots:
+		g.InUse, g.Uncertain = 0, 0
+	case g.State == Final:
 		// What a refund frees on a settled grant goes back to the pool (3.11).
 		g.Back += g.rest()
 		g.Uncertain = 0
-	case Closed:
+	case g.State == Closed:
 		// A late report takes from H first, then U (3.7); best_effort keeps all in U (3.2).
 		g.Uncertain = min(g.Uncertain, g.rest())
 		if g.Class == quota.BestEffort {

@@ -24,17 +24,18 @@ func (m *model) checkSafety() {
 	}
 }
 
-// checkBound is what each class promises under a constant limit and budget.
+// checkBound is what each class promises under a constant limit and budget, beyond what an
+// operator released.
 func (m *model) checkBound(a ledger.Account, tr *truth) {
 	over := tr.used - tr.unleased - a.Limit.Units
 	switch m.class {
 	case quota.Exact, quota.Hard:
-		if over > 0 || a.Uncertain != 0 {
-			m.Fatalf("%s is %d over, with %d given back", m.class, over, a.Uncertain)
+		if over > a.Released || a.Uncertain > a.Released {
+			m.Fatalf("%s is %d over, with %d given back and %d released", m.class, over, a.Uncertain, a.Released)
 		}
 	case quota.Bounded:
-		if over > a.Budget.Units {
-			m.Fatalf("bounded is %d over, with a budget of %d", over, a.Budget.Units)
+		if over > a.Budget.Units+a.Released {
+			m.Fatalf("bounded is %d over, with a budget of %d and %d released", over, a.Budget.Units, a.Released)
 		}
 	case quota.BestEffort:
 		if a.Held != 0 {
@@ -50,7 +51,7 @@ func (m *model) checkChange(before ledger.Account, refunded ledger.Units) {
 		m.Fatalf("S fell by %d, refunded were %d", fell, refunded)
 	}
 	room := func(a ledger.Account) (headroom, exposure ledger.Units) {
-		headroom = a.Limit.Units - a.Leased - a.Spent - a.Unleased - a.Outstanding - a.Held
+		headroom = a.Limit.Units + a.Credit - a.Leased - a.Spent - a.Unleased - a.Outstanding - a.Held
 		exposure = a.Budget.Units - a.Outstanding
 		if a.Class != quota.Hard {
 			exposure -= a.Uncertain
@@ -104,7 +105,7 @@ func (m *model) checkDecision(before ledger.Account, ans ledger.Answer, spend bo
 	}
 	m.checkApproval(before, after, g, moved, spend)
 	tr := m.truth(g.Account)
-	tr.largest = max(tr.largest, after.Limit.Units+after.Uncertain)
+	tr.largest = max(tr.largest, after.Limit.Units+after.Credit+after.Uncertain)
 }
 
 func (m *model) checkApproval(before, after ledger.Account, g ledger.Grant, moved ledger.Units, spend bool) {
@@ -129,6 +130,7 @@ func (m *model) checkApproval(before, after ledger.Account, g ledger.Grant, move
 	if spend {
 		return
 	}
+	m.checkLife(g)
 	out := after.Outstanding
 	if after.Class != quota.Hard {
 		out += after.Uncertain
@@ -140,15 +142,15 @@ func (m *model) checkApproval(before, after ledger.Account, g ledger.Grant, move
 
 // checkDenial: what fits is not denied, and the reason is the right one.
 func (m *model) checkDenial(before ledger.Account, g ledger.Grant) {
-	free := before.Headroom()
+	free, limit := before.Headroom(), before.Limit.Units+before.Credit
 	if g.Kind == ledger.KindSpend && g.Asked <= free {
 		m.Fatalf("a spend of %d is denied (%s) with headroom %d", g.Asked, g.Reason, free)
 	}
-	tooLarge := g.Need > before.Limit.Units && before.Limit.Units > 0
+	tooLarge := g.Need > limit && limit > 0
 	if (g.Reason == quota.TooLarge) != tooLarge {
-		m.Fatalf("need of %d under a limit of %d: %s", g.Need, before.Limit.Units, g.Reason)
+		m.Fatalf("need of %d under a limit of %d: %s", g.Need, limit, g.Reason)
 	}
-	if g.Reason == quota.Exhausted && before.Settled()+before.Held+g.Need <= before.Limit.Units {
+	if g.Reason == quota.Exhausted && before.Settled()+before.Held+g.Need <= limit {
 		m.Fatalf("exhausted, though S+H+%d = %d <= Q", g.Need, before.Settled()+before.Held+g.Need)
 	}
 }

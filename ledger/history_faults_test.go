@@ -178,6 +178,7 @@ func (m *model) doTerms(rt *rapid.T) {
 			t.Class = rapid.SampledFrom([]quota.Class{quota.Exact, quota.Hard, quota.Bounded, quota.BestEffort}).Draw(rt, "class")
 		}
 	})
+	m.openAll()
 	if after := m.state(); after.Settled() != before.Settled() || after.Bound() != before.Bound() {
 		m.Fatalf("new terms moved units: %+v to %+v", before.Tally, after.Tally)
 	}

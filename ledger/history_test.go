@@ -48,6 +48,8 @@ func (m *model) play(rt *rapid.T) {
 		"deliver":      m.doDeliver,
 		"deliver more": m.doDeliver,
 		"ask more":     m.doAsk,
+		"ask ahead":    m.doAskAhead,
+		"spend all":    m.doSpendGroup,
 		"spend more":   m.doSpend,
 		"take more":    m.doTake,
 		"report more":  m.doReport,
@@ -63,8 +65,11 @@ func (m *model) play(rt *rapid.T) {
 		"next window":  m.doNextWindow,
 		"fold":         m.doFold,
 		"lie":          m.doLie,
+		"release":      m.doRelease,
+		"close":        m.doClose,
 	}
 	if !m.constant {
+		actions["credit"] = m.doCredit
 		actions["terms"] = m.doTerms
 	}
 	rt.Repeat(actions)
@@ -104,7 +109,10 @@ func amount(rt *rapid.T, most ledger.Units) ledger.Units {
 func (m *model) doAsk(rt *rapid.T) {
 	n := m.anyNode(rt)
 	want := amount(rt, 25)
-	ask := m.newAsk(n.id, want, amount(rt, want))
+	m.sendAsk(rt, n, m.newAsk(n.id, want, amount(rt, want)))
+}
+
+func (m *model) sendAsk(rt *rapid.T, n *node, ask ledger.Ask) {
 	w := &waiting{ask: &ask}
 	n.waits = append(n.waits, w)
 	m.post(func() { m.deliverAsk(n, w, false) })

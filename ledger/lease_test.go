@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -166,8 +167,9 @@ func TestR2_4TheSizerSeesTheRoomAndIsCut(t *testing.T) {
 		got = ans.Grant.Amount
 		return err
 	}))
-	want := ledger.Room{Want: 9_999, Need: 1, Headroom: 234, Exposure: 234, Holds: 10, Agents: 2, Budget: quota.LimitOf(250)}
-	if room != want {
+	want := ledger.Room{Want: 9_999, Need: 1, Headroom: 234, Exposure: 234, Holds: 10, Agents: 2, Budget: quota.LimitOf(250),
+		Region: "eu", Others: []ledger.Demand{{Region: "eu", Units: 6}}}
+	if !reflect.DeepEqual(room, want) {
 		t.Errorf("room %+v, want %+v", room, want)
 	}
 	if got != 234 {

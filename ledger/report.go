@@ -13,6 +13,9 @@ type Report struct {
 	Returned Units
 	Final    bool // nothing will be taken from this grant any more; sticky
 	Unleased bool // the id is a zero-amount grant that the agent names (3.13)
+
+	Seq   int64 // slots: of this report; that with the highest counts (3.9)
+	InUse Units // slots: in use at that moment
 }
 
 // Report merges a report and returns the grant as it then stands. A late report is always
@@ -37,6 +40,12 @@ func (b *Book) Report(r Report) (Grant, error) {
 		was = *g
 	} else if was, err = b.unknown(r, a); err != nil {
 		return Grant{}, err
+	}
+	if was.Kind == KindSlots {
+		return b.reportSlots(a, was, r)
+	}
+	if r.Seq != 0 || r.InUse != 0 {
+		return Grant{}, refuse(CodeContradiction, r.ID, "in_use", "0: this is no lease of slots")
 	}
 	after := was
 	after.Taken = max(after.Taken, r.Taken)
@@ -70,6 +79,10 @@ func (r Report) validate() error {
 		return refuse(CodeInvalid, r.ID, "refunded", "0 or more")
 	case r.Returned < 0:
 		return refuse(CodeInvalid, r.ID, "returned", "0 or more")
+	case r.Seq < 0:
+		return refuse(CodeInvalid, r.ID, "seq", "0 or more")
+	case r.InUse < 0:
+		return refuse(CodeInvalid, r.ID, "in_use", "0 or more")
 	case r.Refunded > r.Taken:
 		return refuse(CodeContradiction, r.ID, "refunded", "at most what was taken, %d", r.Taken)
 	}
@@ -85,16 +98,16 @@ func (b *Book) checkMerged(a *Account, was, after Grant, final bool) error {
 	if final && after.Amount-after.Back > after.Taken {
 		return refuse(CodeContradiction, after.ID, "final", "taken + returned of at least the amount, %d", after.Amount)
 	}
-	return b.checkStep(a, after.ID, was.use(), after.use())
+	return b.checkStep(a, after, was.use())
 }
 
 // checkStep refuses a jump of use that no window could have held (3.13).
-func (b *Book) checkStep(a *Account, id ID, from, to Units) error {
+func (b *Book) checkStep(a *Account, after Grant, from Units) error {
 	if a.Largest.Unlimited {
 		return nil
 	}
-	if most := max(a.Largest.Units, 1); to-from > most {
-		return refuse(CodeStep, id, "taken", "steps of at most %d, the largest limit of this window", most)
+	if most := max(a.Largest.Units, after.Amount, 1); after.use()-from > most {
+		return refuse(CodeStep, after.ID, "taken", "steps of at most %d, the largest limit of this window", most)
 	}
 	return nil
 }
@@ -113,7 +126,7 @@ func (b *Book) unknown(r Report, a *Account) (Grant, error) {
 		return Grant{}, err
 	}
 	return Grant{
-		ID: r.ID, Account: a.ID, Kind: KindUnleased, State: Final, Class: a.Class, Agent: r.Agent,
+		ID: r.ID, Account: a.ID, Kind: a.unleasedKind(), State: Final, Class: a.Class, Agent: r.Agent,
 		Generation: a.Generation, PolicyVersion: a.PolicyVersion, IssuedAt: b.nowAt(a),
 	}, nil
 }

@@ -23,30 +23,54 @@ func (b *Book) Spend(s Spend, terms Terms) (Answer, error) {
 	if s.Cost < 1 {
 		return Answer{}, refuse(CodeInvalid, s.ID, "cost", "1 or more")
 	}
-	if g, ok := b.grants[s.ID]; ok {
-		same := g.Kind == KindSpend && g.Account.Key == s.Account.Key && g.Agent == s.Agent && g.Asked == s.Cost
-		return b.repeat(g, same || g.State == Withdrawn && g.Agent == s.Agent)
+	if terms.Kind == quota.Concurrency {
+		return Answer{}, refuse(CodeInvalid, s.ID, "key", "a key that is spent: slots are leased, also one by one")
 	}
-	a, now, err := b.decidable(s.ID, s.Account, terms)
+	if g, ok := b.grants[s.ID]; ok {
+		return b.repeat(g, s.sameTerms(g))
+	}
+	a, _, err := b.decidable(s.ID, s.Account, terms)
 	if err != nil {
 		return Answer{}, err
 	}
-	b.See(s.Account.Key, s.Agent)
+	return b.enterSpend(s, b.whyNotSpend(s, a, s.Cost))
+}
+
+// sameTerms reports that a record is one of this item.
+func (s Spend) sameTerms(g *Grant) bool {
+	same := g.Kind == KindSpend && g.Account.Key == s.Account.Key && g.Agent == s.Agent && g.Asked == s.Cost
+	return same || g.State == Withdrawn && g.Agent == s.Agent
+}
+
+// whyNotSpend says what keeps an item from being spent if it takes sum from its account;
+// quota.Allowed if nothing does.
+func (b *Book) whyNotSpend(s Spend, a *Account, sum Units) quota.Reason {
+	switch {
+	case !s.NotAfter.IsZero() && b.nowAt(a).After(s.NotAfter):
+		return quota.Stale
+	case sum <= b.spendable(a):
+		return quota.Allowed
+	}
+	return b.whyNot(a, sum)
+}
+
+// enterSpend records what was decided on an item.
+func (b *Book) enterSpend(s Spend, reason quota.Reason) (Answer, error) {
+	a := b.accounts[s.Account]
+	b.See(s.Account.Key, s.Agent, s.Region, 0)
 	before := *a
 	g := Grant{
 		ID: s.ID, Account: s.Account, Kind: KindSpend, State: Denied, Class: a.Class, Agent: s.Agent,
 		Region: s.Region, Asked: s.Cost, Need: s.Cost, Generation: a.Generation,
-		PolicyVersion: a.PolicyVersion, IssuedAt: now,
+		PolicyVersion: a.PolicyVersion, IssuedAt: b.nowAt(a),
 	}
-	spendable := a.Headroom() + a.movable(b.heldAtHand(a.ID), true)
-	switch {
-	case !s.NotAfter.IsZero() && now.After(s.NotAfter):
-		g.Reason = quota.Stale
-	case s.Cost <= spendable:
+	switch reason {
+	case quota.Allowed:
 		g.State, g.Amount, g.Taken = Final, s.Cost, s.Cost
+	case quota.Stale, quota.Cancelled:
+		g.Reason = reason
 	default:
-		g.Reason = b.whyNot(a, s.Cost)
-		a.Waiting = true
+		b.deny(a, &g, reason)
 	}
 	return b.enter(a, before, g)
 }

@@ -17,7 +17,7 @@ type Store interface {
 	// batch again: rules are idempotent by id, so that the second run finds what the first
 	// one wrote. An error from fn changes nothing and is returned as it is.
 	Update(ctx context.Context, s Scope, fn func(*Book) error) error
-	// Due lists accounts that hold leases to close, soonest first, at most limit.
+	// Due lists accounts that hold leases to close or slots to end, soonest first, at most limit.
 	Due(ctx context.Context, limit int) ([]AccountID, error)
 }
 
@@ -27,6 +27,7 @@ type Scope struct {
 	Grants   []ID        // loaded if they exist, whatever their account
 	Agents   []ID        // incarnations to lock and load; of the scope's accounts, their live leases too
 	Live     bool        // all live leases of the accounts, for a recall
+	Held     bool        // grants with held units, ReleaseBatch an account, for a release
 	FoldOld  time.Time   // when set: settled grants not updated since, at most FoldBatch an account
 }
 
@@ -36,6 +37,9 @@ const FoldBatch = 1000
 // HeldBatch is how many grants with held units of an account a transaction loads at most: what
 // may move from H to U is limited to theirs.
 const HeldBatch = 256
+
+// ReleaseBatch is how many grants with held units of an account one release frees at most.
+const ReleaseBatch = 4096
 
 // DueBatch is how many due leases of an account one transaction closes at most.
 const DueBatch = 1024

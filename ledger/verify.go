@@ -56,6 +56,12 @@ func (a *Audit) Done() []Difference {
 	t := acc.Tally
 	// Conservation (3.6): every unit ever granted is in exactly one place.
 	a.expect("granted", t.Granted, t.Leased+t.Outstanding+t.Expired+t.Revoked+t.Returned)
+	if t.Extended > t.Emergency {
+		a.expect("extended", t.Extended, t.Emergency)
+	}
+	for _, f := range acc.bucketFaults() {
+		a.expect(f.counter, f.recorded, f.wanted)
+	}
 	if o := acc.RealisedOvershoot(); o > acc.Overshoot {
 		a.expect("overshoot", acc.Overshoot, o)
 	}
@@ -120,10 +126,15 @@ func (g *Grant) faults() []fault {
 	check(g.Uncertain >= 0 && g.Uncertain <= rest, "uncertain", g.Uncertain, rest)
 	switch g.State {
 	case Final:
-		check(rest == 0, "unaccounted for after the final report", rest, 0)
+		check(rest == 0 || g.Kind == KindSlots, "unaccounted for after the final report", rest, 0)
 	case Denied, Withdrawn:
 		check(g.Amount == 0, "amount", g.Amount, 0)
 	}
+	if g.Kind == KindSlots {
+		return append(found, g.slotFaults()...)
+	}
+	check(g.Seq == 0, "seq", Units(g.Seq), 0)
+	check(g.InUse == 0, "in use", g.InUse, 0)
 	if g.Kind == KindSpend && g.State == Final {
 		check(g.Taken == g.Amount, "taken", g.Taken, g.Amount)
 	}

@@ -13,12 +13,14 @@ ALTER TABLE account
     ADD COLUMN bucket_spent  bigint   NOT NULL DEFAULT 0,    -- rate keys: granted, not yet come back
     ADD COLUMN bucket_part   bigint   NOT NULL DEFAULT 0,    -- of one unit, in units of 1/rate_per nanoseconds
     ADD COLUMN bucket_at     timestamptz,                    -- as of when
+    ADD COLUMN wanted_at     timestamptz,                    -- holders were last asked to give back
     ADD COLUMN credit        bigint   NOT NULL DEFAULT 0,    -- added to the limit by operators
     ADD COLUMN released      bigint   NOT NULL DEFAULT 0,    -- held units that operators gave back
     ADD COLUMN opening_limit bigint   DEFAULT 0,             -- at the first decision; NULL: unlimited
     ADD COLUMN opened_at     timestamptz,
     ADD COLUMN closed_at     timestamptz,                    -- first statement; NULL: none yet
     ADD COLUMN final_at      timestamptz,                    -- NULL: the statement may still change
+    ADD COLUMN final_by      timestamptz,                    -- when time makes it final; NULL: it is, or never
     ADD COLUMN revision      bigint   NOT NULL DEFAULT 0,    -- of the statement
     ADD COLUMN emergency     bigint   NOT NULL DEFAULT 0,    -- authorised for an outage, not confirmed unspent
     ADD COLUMN extended      bigint   NOT NULL DEFAULT 0;    -- of that, used
@@ -35,10 +37,12 @@ ALTER TABLE lease_grant
 
 ALTER TABLE lease_grant
     DROP CONSTRAINT lease_grant_kinds,
-    ADD CONSTRAINT lease_grant_kinds CHECK (kind BETWEEN 1 AND 5 AND state BETWEEN 1 AND 5) NOT VALID;
+    ADD CONSTRAINT lease_grant_kinds CHECK (kind BETWEEN 1 AND 7 AND state BETWEEN 1 AND 5) NOT VALID;
 
--- Slots of closed leases: when what is held or uncertain of them no longer counts.
-CREATE INDEX lease_grant_ending ON lease_grant (ends_at) WHERE state = 2 AND kind = 5;
+-- Slots of closed leases: when what is held or uncertain of them no longer counts. Of all
+-- accounts for the sweeper, and of one account before a decision in it.
+CREATE INDEX lease_grant_due_to_end ON lease_grant (ends_at) WHERE state = 2 AND kind = 5;
+CREATE INDEX lease_grant_ending ON lease_grant (account_id, ends_at) WHERE state = 2 AND kind = 5;
 
 ALTER TABLE account_folded
     ADD COLUMN emergency bigint NOT NULL DEFAULT 0,
@@ -79,5 +83,8 @@ CREATE TABLE statement (
     PRIMARY KEY (account_id, revision)
 );
 
--- Windows that ended and have no final statement: what has to be closed or looked at again.
-CREATE INDEX account_unfinal ON account (window_end) WHERE final_at IS NULL AND window_end < 'infinity';
+-- Windows that end and have no statement yet, and statements that time makes final. A row is in
+-- the first from the first decision to the close, in the second from there to the final one, so
+-- no decision in between changes an index. The conditions keep statements about one account away.
+CREATE INDEX account_unstated ON account (window_end) WHERE closed_at IS NULL AND kind <> 0 AND window_end < 'infinity';
+CREATE INDEX account_unfinal ON account (final_by) WHERE final_by IS NOT NULL;

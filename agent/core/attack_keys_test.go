@@ -351,7 +351,7 @@ func sealRace(t *testing.T) {
 	for range 3 {
 		wg.Go(func() {
 			for i := now.Load(); i < int64(len(rounds)); i = now.Load() {
-				if _, ok := rounds[i].take(1); ok {
+				if _, ok := rounds[i].take(1, 0); ok {
 					rounds[i].taken.Add(1)
 				}
 			}

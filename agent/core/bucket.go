@@ -16,15 +16,29 @@ type bucket struct {
 // sealed is below any amount, so a sealed bucket covers no cost, not even 0.
 const sealed = math.MinInt64
 
-// take spends cost if the bucket covers it, and returns what is then left.
-func (b *bucket) take(cost int64) (left int64, ok bool) {
+// take spends cost if the bucket covers it beside floor, what is not yet released of it, and
+// returns what is then left.
+func (b *bucket) take(cost, floor int64) (left int64, ok bool) {
 	for {
 		left = b.left.Load()
-		if left < cost {
+		if left < floor || left-floor < cost {
 			return left, false
 		}
 		if b.left.CompareAndSwap(left, left-cost) {
 			return left - cost, true
+		}
+	}
+}
+
+// put gives back what was taken, unless the bucket was sealed since.
+func (b *bucket) put(units int64) bool {
+	for {
+		left := b.left.Load()
+		if left == sealed {
+			return false
+		}
+		if b.left.CompareAndSwap(left, left+units) {
+			return true
 		}
 	}
 }

@@ -3,7 +3,6 @@ package core
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/quotalease/quotalease/ledger/quota"
 )
@@ -17,6 +16,7 @@ type Waiter struct {
 
 	key   *Key   // where it waits; nil while no catalogue is known
 	spend *spend // its item in the exact lane, while one is
+	group *Group // which waits for this key first
 	exact bool   // it went to the exact lane
 	again bool   // and will not be parked a second time
 	over  bool
@@ -38,17 +38,20 @@ type Outcome struct {
 	Taken
 	Unavailable bool              // an outage, never a denial
 	Bad         *quota.FieldError // the request makes no sense
+	Key         quota.Key         // of several, the one that decided
+
+	spent *spent // how it passed the exact lane
 }
 
 // Want takes a caller in. It may answer at once.
 func (c *Core) Want(now Instant, w *Waiter) {
 	if c.stopping {
-		c.finish(w, Outcome{Unavailable: true})
+		c.finish(now, w, Outcome{Unavailable: true})
 		return
 	}
 	if c.dims == nil {
 		if c.Failing() {
-			c.finish(w, Outcome{Unavailable: true})
+			c.finish(now, w, Outcome{Unavailable: true})
 			return
 		}
 		c.early = append(c.early, w)
@@ -56,42 +59,58 @@ func (c *Core) Want(now Instant, w *Waiter) {
 	}
 	dim, ok := c.dims[w.Key.Dimension]
 	if !ok {
-		c.finish(w, Outcome{Bad: c.unknownDimension()})
+		c.finish(now, w, Outcome{Bad: c.unknownDimension()})
 		return
 	}
-	k := c.Table.Find(w.Key)
+	k := c.admit(now, w.Key, dim)
 	if k == nil {
-		if len(c.keys) >= c.cfg.MaxKeys {
-			c.finish(w, Outcome{Unavailable: true})
-			return
-		}
-		k = c.newKey(now, w.Key, dim)
+		c.finish(now, w, Outcome{Unavailable: true})
+		return
 	}
 	w.key = k
-	k.lastUse = now
 	if t := k.Take(now, w.Cost); t.Allowed || t.Denied {
-		c.finish(w, Outcome{Taken: t})
+		c.finish(now, w, Outcome{Taken: t})
 		if t.Low {
 			c.tend(now, k)
 		}
 		return
 	}
 	if c.Failing() {
-		c.finish(w, c.without(now, k, w))
+		c.finish(now, w, c.without(now, k, w))
 		return
 	}
 	switch {
 	case w.Cost == 0:
 		k.refresh = true
-		k.waiters = append(k.waiters, w)
+		k.line(w)
 		c.mark(k)
 	case c.exactLane(now, k, w.Cost):
 		c.queueSpend(now, w)
 	default:
 		k.needHint = w.Cost
-		k.waiters = append(k.waiters, w)
+		k.line(w)
 		c.tend(now, k)
 	}
+}
+
+// admit returns a key that is in use from now on, or nil if there are too many.
+func (c *Core) admit(now Instant, id quota.Key, dim *Dimension) *Key {
+	k := c.Table.Find(id)
+	if k == nil {
+		if len(c.keys) >= c.cfg.MaxKeys {
+			return nil
+		}
+		k = c.newKey(now, id, dim)
+	}
+	k.lastUse = now
+	return k
+}
+
+// line puts a caller in line for a key. Who puts units back looks for one after that, and this
+// caller will look for units again: one of the two sees the other.
+func (k *Key) line(w *Waiter) {
+	k.waiters = append(k.waiters, w)
+	k.queued.Store(true)
 }
 
 func (c *Core) unknownDimension() *quota.FieldError {
@@ -140,40 +159,15 @@ func (c *Core) leave(w *Waiter) {
 	}
 }
 
-func (c *Core) finish(w *Waiter, o Outcome) {
+func (c *Core) finish(now Instant, w *Waiter, o Outcome) {
 	if w.over {
 		return
 	}
 	w.over = true
+	if w.group != nil {
+		o.Key = w.Key
+		c.finishAll(now, w.group, o)
+		return
+	}
 	w.Done(o)
-}
-
-// without answers a caller for whom no lease came: an outage follows the dimension's outage
-// mode (DESIGN 6), a key that is merely cold its cold rule (DESIGN 5).
-func (c *Core) without(now Instant, k *Key, w *Waiter) Outcome {
-	t := k.answer(now, k.left(now))
-	if c.cutOff(now) || c.stopping {
-		out := Instant(0)
-		if c.Failing() {
-			out = now - max(c.contact, c.lostAt-k.dim.Load().beat())
-		}
-		if w.Cost > 0 && !c.stopping && c.contacted && k.dim.Load().open && out >= k.dim.Load().after && out < k.dim.Load().after+k.dim.Load().openFor {
-			c.addUnleased(now, k, w.Cost)
-			t.Allowed, t.Reason = true, quota.OpenMode
-			return Outcome{Taken: t}
-		}
-		t.RetryIn = max(c.retryAt-now, 250*time.Millisecond)
-		return Outcome{Taken: t, Unavailable: true}
-	}
-	if w.exact || w.Cost == 0 {
-		return Outcome{Taken: t, Unavailable: true}
-	}
-	if owed := c.debts[k.ID]; w.Cost <= k.dim.Load().debt-owed && (owed > 0 || len(c.debts) < c.cfg.MaxKeys) {
-		c.debts[k.ID] = owed + w.Cost
-		c.addUnleased(now, k, w.Cost)
-		t.Allowed, t.Reason = true, quota.Cold
-		return Outcome{Taken: t}
-	}
-	t.Denied, t.Reason, t.RetryIn = true, quota.Cold, 2*c.rtt
-	return Outcome{Taken: t}
 }

@@ -11,17 +11,17 @@ import (
 // Dimension is what policy says of a dimension, as an agent needs it.
 type Dimension struct {
 	Name     string
+	Kind     quota.Kind
 	Class    quota.Class
-	Calendar quota.Calendar
+	Calendar quota.Calendar // of a period; else endless
 	TTL      time.Duration
 	Limit    int64 // the default; -1: unlimited
 
 	version  int64 // of the policy
+	grace    time.Duration
 	lowPPM   int64
 	leaseMax int64 // 0: as demand needs
-	open     bool  // outage mode open; else closed
-	after    time.Duration
-	openFor  time.Duration
+	outage   outage
 	ColdWait time.Duration
 	debt     int64 // units that may pass once per key before the first lease
 }
@@ -29,8 +29,8 @@ type Dimension struct {
 // beat is how often an agent that uses the dimension should at least be in contact: once a
 // ttl, and often enough that to have had none for `after` takes more than one lost message.
 func (d *Dimension) beat() time.Duration {
-	if d.open {
-		return min(d.TTL/2, d.after/3)
+	if d.outage.open {
+		return min(d.TTL/2, d.outage.after/3)
 	}
 	return d.TTL / 2
 }
@@ -40,30 +40,31 @@ func (d *Dimension) beat() time.Duration {
 func readCatalogue(c *pb.Catalogue) (map[string]*Dimension, error) {
 	dims := make(map[string]*Dimension, len(c.GetDimensions()))
 	for _, d := range c.GetDimensions() {
-		if _, err := quota.ParseKind(d.GetKind()); err != nil {
+		kind, err := quota.ParseKind(d.GetKind())
+		if err != nil {
 			return nil, fmt.Errorf("read dimension %q of policy %d: %w", d.GetName(), c.GetPolicyVersion(), err)
 		}
 		class, err := quota.ParseClass(d.GetClass())
 		if err != nil {
 			return nil, fmt.Errorf("read dimension %q of policy %d: %w", d.GetName(), c.GetPolicyVersion(), err)
 		}
-		p := d.GetPeriod()
-		calendar, err := quota.ParsePeriod(p.GetEvery(), p.GetTimezone(), int(p.GetAnchorDay()), p.GetAnchorTime())
-		if err != nil {
-			return nil, fmt.Errorf("read dimension %q of policy %d: %w", d.GetName(), c.GetPolicyVersion(), err)
+		var calendar quota.Calendar
+		if p := d.GetPeriod(); kind == quota.Period {
+			if calendar, err = quota.ParsePeriod(p.GetEvery(), p.GetTimezone(), int(p.GetAnchorDay()), p.GetAnchorTime()); err != nil {
+				return nil, fmt.Errorf("read dimension %q of policy %d: %w", d.GetName(), c.GetPolicyVersion(), err)
+			}
 		}
 		dim := &Dimension{
-			Name: d.GetName(), Class: class, Calendar: calendar,
-			TTL: micros(d.GetTtlUs()), Limit: d.GetLimit(), version: c.GetPolicyVersion(),
+			Name: d.GetName(), Kind: kind, Class: class, Calendar: calendar,
+			TTL: micros(d.GetTtlUs()), grace: micros(d.GetGraceUs()), Limit: d.GetLimit(), version: c.GetPolicyVersion(),
 			lowPPM: d.GetLowWatermarkPpm(), leaseMax: d.GetLeaseMax(),
-			open: d.GetOutage().GetMode() == "open", after: micros(d.GetOutage().GetAfterUs()),
-			openFor: micros(d.GetOutage().GetForUs()), ColdWait: micros(d.GetCold().GetWaitUs()),
+			outage: readOutage(d.GetOutage()), ColdWait: micros(d.GetCold().GetWaitUs()),
 		}
 		if d.GetCold().GetThen() == "debt" && class != quota.Exact && class != quota.Hard {
 			dim.debt = d.GetCold().GetUnits()
 		}
 		if class == quota.Exact {
-			dim.open = false
+			dim.outage.open = false
 		}
 		dims[dim.Name] = dim
 	}

@@ -3,6 +3,7 @@ package core
 import (
 	"io"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/uuid/v5"
@@ -37,17 +38,23 @@ type Core struct {
 	incarnation ID
 	token       []byte
 
-	dims    map[string]*Dimension
-	version int64  // of dims
-	keys    []*Key // in the table, in an order that the events alone decide
-	wakes   wakeHeap
-	dirty   []*Key              // the next Sync has something to say of them, first come first
-	debts   map[quota.Key]int64 // units that passed before a key's first lease (DESIGN 5)
-	cancels []*pb.Cancel        // asks withdrawn, until a Sync carried them
-	early   []*Waiter           // callers who came before the first catalogue
+	operations  atomic.Pointer[map[string]*Operation] // of the catalogue in force
+	dims        map[string]*Dimension
+	version     int64  // of dims
+	keys        []*Key // in the table, in an order that the events alone decide
+	wakes       wakeHeap
+	dirty       []*Key // the next Sync has something urgent to say of them, first come first
+	lazy        []*Key // something that can wait for the next Sync, or until lazyAt
+	lazyAt      Instant
+	leading     []*Key              // their asks for the next window wait for a Sync
+	debts       map[quota.Key]int64 // units that passed before a key's first lease (DESIGN 5)
+	cancels     []*pb.Cancel        // asks withdrawn, until a Sync carried them
+	early       []*Waiter           // callers who came before the first catalogue
+	earlyGroups []*Group
 
 	syncing   *syncInFlight
 	syncAt    Instant // heartbeat: the next Sync at the latest
+	beat      Instant // how long before that a Sync is one, too
 	retryAt   Instant // not before, after a failure
 	failures  int     // in a row
 	lostAt    Instant // send time of the first of them
@@ -64,9 +71,13 @@ type Core struct {
 	refunded int  // of refunds, carried by the Spend in flight
 	spendOut bool // a Spend is in flight
 
+	reserved      map[ID]*reservation
+	reservedOrder []*reservation // oldest first
+
 	stopping bool
 	faults   map[string]int64 // protocol faults the ledger told us of, by code
 	retired  map[string]int64 // taken from leases of keys that are gone, by dimension
+	leased   map[string]int64 // taken from leases, as last told
 	exact    map[string]int64 // spent through the exact lane, by dimension
 	unleased map[string]int64 // allowed without a lease, by dimension
 }
@@ -81,7 +92,7 @@ func New(cfg Config) *Core {
 	c := &Core{
 		Table: newTable(), cfg: cfg, rng: rand.New(rand.NewChaCha8(seed)),
 		gen:   uuid.NewGenWithOptions(uuid.WithRandomReader(cfg.Random)),
-		debts: map[quota.Key]int64{}, contact: cfg.Start, syncAt: cfg.Start,
+		debts: map[quota.Key]int64{}, reserved: map[ID]*reservation{}, contact: cfg.Start, syncAt: cfg.Start, lazyAt: never,
 		rtt: 20 * time.Millisecond, ledgerAt: cfg.Wall, ledgerOn: cfg.Start, ledgerErr: unknownErr,
 		faults: map[string]int64{}, retired: map[string]int64{}, exact: map[string]int64{}, unleased: map[string]int64{},
 	}

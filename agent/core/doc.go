@@ -6,8 +6,38 @@
 //
 //   - Units in hand are spent without a round trip; at the watermark the next lease is asked
 //     for, once. (TestR2_3LocalSpendNeedsNoRoundTrip, TestF7WatermarkStorm)
+//   - Taking from leases in hand allocates nothing. (TestTakingFromLeasesAllocatesNothing)
 //   - A lease ends a ttl after its ask was first sent, however late the answer came, so this
 //     agent stops before the ledger closes it. (TestC3LateReply, TestC2SuspendEndsLeases)
+//   - A lease for the next window is there before that begins, and nothing is spent before its
+//     window: the start counts from the receipt of the answer.
+//     (TestTheNextWindowIsThereBeforeItBegins, TestNothingIsSpentBeforeItsWindow)
+//   - Agents that live through the same boundary do not ask at the same moment, a Sync on its
+//     way takes the ask along, and a window that the ledger does not admit is not asked for in
+//     a loop. (TestTheAskForTheNextWindowIsSpreadOverTheLead,
+//     TestASyncInTheLeadTakesTheAskForTheNextWindowAlong,
+//     TestARefusedWindowIsNotAskedForInALoop)
+//   - One ask is in flight for a key and window. (TestF7OnePrefetchInFlightForEachWindow)
+//   - A report that frees nothing has no Sync of its own, and goes before the ledger closes the
+//     lease. (TestASpentLeaseIsReportedWithWhateverSyncIsSentNext,
+//     TestUnitsThatOthersCouldUseAreReturnedAtOnce)
+//   - A fleet that shares a small limit uses it up with two round trips an agent and window.
+//     (TestAFleetCostsTwoRoundTripsAWindow)
+//   - A lease is an economic order quantity. (TestALeaseIsAnEconomicOrder)
+//   - Near the end of a quota nothing is taken ahead, an account that is known to be drained is
+//     not asked, units in others' hands are asked for ever more rarely, and idle ones go back
+//     when others want them. (TestNearTheEndUnitsAreFetchedForCallersOnly,
+//     TestADrainedAccountCostsNoRoundTrip, TestLeasedOutIsRetriedEverMoreRarely,
+//     TestIdleUnitsGoBackWhenOthersWantThem)
+//   - A trickle releases its units evenly, and a caller of a rate limit who waits as long as
+//     told passes. (TestATrickleReleasesItsUnitsEvenly, TestH1ALoneCallerWhoWaitsAsToldSucceeds)
+//   - Several keys are taken all or none, and the denier is named; nothing is held while a
+//     lease is waited for. (TestR1_10AChainTakesAllOrNone, TestR1_10ExactKeysGoLastAndTogether,
+//     TestNothingIsHeldWhileAKeyIsWaitedFor)
+//   - A reservation is settled once, in its window, on the grant that it was taken from; until
+//     then, and if never, it counts in full. (TestSettlingADeadLeaseIsReportedOnItsGrant,
+//     TestReservationsThatNobodySettlesCountInFull,
+//     TestAnExactReservationIsNeverChargedLessThanWasUsed)
 //   - A repeated ask is the same ask, byte for byte. (TestD1LostReply)
 //   - A lease that the ledger no longer knows as live is dropped, and its use reported.
 //     (TestC4ServerAhead)

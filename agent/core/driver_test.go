@@ -29,11 +29,14 @@ type driver struct {
 	token      int
 	catalogue  *pb.Catalogue
 	window     *pb.Window
-	reason     string // when set, asks are denied with it
+	every      time.Duration // windows of that length follow each other; 0: there is one
+	reason     string        // when set, asks are denied with it
 }
 
 type fakeGrant struct {
+	window                  int64 // its start
 	amount, taken, returned int64
+	refunded                int64
 	final                   bool
 	ttl                     time.Duration
 	asks                    int
@@ -124,14 +127,37 @@ func (d *driver) settle() {
 	d.t.Fatal("syncs without end")
 }
 
-func (d *driver) used() (settled, out int64) {
+func (d *driver) used() (settled, out int64) { return d.usedIn(d.present().GetStartUs()) }
+
+func (d *driver) usedIn(window int64) (settled, out int64) {
 	for _, g := range d.grants {
-		settled += g.taken
+		if d.every > 0 && g.window != window {
+			continue
+		}
+		settled += g.taken - g.refunded
 		if !g.final {
-			out += g.amount - g.taken - g.returned
+			out += g.amount - g.taken + g.refunded - g.returned
 		}
 	}
 	return settled, out
+}
+
+// present is the window that the ledger's clock is in.
+func (d *driver) present() *pb.Window {
+	if d.every == 0 {
+		return d.window
+	}
+	start := d.ledgerNow().Truncate(d.every)
+	return &pb.Window{StartUs: start.UnixMicro(), EndUs: start.Add(d.every).UnixMicro()}
+}
+
+// following is the window after that.
+func (d *driver) following() *pb.Window {
+	if d.every == 0 {
+		return nil
+	}
+	end := d.present().GetEndUs()
+	return &pb.Window{StartUs: end, EndUs: end + d.every.Microseconds()}
 }
 
 // answer is the stand-in ledger.
@@ -145,10 +171,11 @@ func (d *driver) answer(req *pb.SyncRequest) *pb.SyncReply {
 	for _, r := range req.GetReports() {
 		g, ok := d.grants[uuid.FromBytesOrNil(r.GetGrantId())]
 		if !ok {
-			g = &fakeGrant{}
+			g = &fakeGrant{window: r.GetWindow().GetStartUs()}
 			d.grants[uuid.FromBytesOrNil(r.GetGrantId())] = g
 		}
 		g.taken, g.returned = max(g.taken, r.GetTaken()), max(g.returned, r.GetReturned())
+		g.refunded = max(g.refunded, r.GetRefunded())
 		g.final = g.final || r.GetFinal()
 		state := pb.GrantState_GRANT_STATE_LIVE
 		if g.final {
@@ -175,7 +202,7 @@ func (d *driver) answer(req *pb.SyncRequest) *pb.SyncReply {
 	settled, out := d.used()
 	for _, k := range keys {
 		st := &pb.KeyState{
-			Key: k, Window: d.window, Generation: d.generation, Limit: d.limit,
+			Key: k, Window: d.present(), Next: d.following(), Generation: d.generation, Limit: d.limit,
 			Headroom: max(0, d.limit-settled-out), LeaseCap: d.cap, PolicyVersion: 7,
 		}
 		if settled >= d.limit {
@@ -189,8 +216,16 @@ func (d *driver) answer(req *pb.SyncRequest) *pb.SyncReply {
 func (d *driver) decide(a *pb.Ask) *pb.Decision {
 	id := uuid.FromBytesOrNil(a.GetGrantId())
 	g, ok := d.grants[id]
-	settled, out := d.used()
-	dec := &pb.Decision{GrantId: a.GetGrantId(), Generation: d.generation, PolicyVersion: 7, Window: d.window}
+	window := d.present()
+	var startsIn time.Duration
+	if w := a.GetWindow(); w != nil && w.GetStartUs() != window.GetStartUs() {
+		startsIn = time.UnixMicro(w.GetStartUs()).Sub(d.ledgerNow())
+		if window = w; startsIn > d.ttl()/2 {
+			return &pb.Decision{GrantId: a.GetGrantId(), Fault: &pb.Fault{Code: "invalid", Field: "window"}}
+		}
+	}
+	settled, out := d.usedIn(window.GetStartUs())
+	dec := &pb.Decision{GrantId: a.GetGrantId(), Generation: d.generation, PolicyVersion: 7, Window: window, StartsInUs: max(0, startsIn.Microseconds())}
 	if !ok {
 		// One agent: what is out is what it holds, and counts against L.
 		amount := min(a.GetWant(), d.cap-out, d.limit-settled-out)
@@ -205,7 +240,10 @@ func (d *driver) decide(a *pb.Ask) *pb.Decision {
 			}
 			return dec
 		}
-		g = &fakeGrant{amount: amount, ttl: 10 * time.Second}
+		g = &fakeGrant{amount: amount, ttl: d.ttl(), window: window.GetStartUs()}
+		if end := window.GetEndUs(); end > 0 {
+			g.ttl = min(g.ttl, time.UnixMicro(end).Sub(d.ledgerNow()))
+		}
 		d.grants[id] = g
 	}
 	g.asks++
@@ -215,6 +253,9 @@ func (d *driver) decide(a *pb.Ask) *pb.Decision {
 	}
 	return dec
 }
+
+// ttl is that of the first dimension.
+func (d *driver) ttl() time.Duration { return micros(d.catalogue.GetDimensions()[0].GetTtlUs()) }
 
 func (d *driver) key(id quota.Key) *Key {
 	d.t.Helper()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
 // Key is one quota as the agent holds it. Take runs on any goroutine; everything else
@@ -20,20 +21,31 @@ type Key struct {
 	// lowSent is set by the taker that finds the newest lease low, and cleared when the core
 	// has dealt with it: however many takers pass the watermark, one of them tells.
 	lowSent atomic.Bool
+	// refused is set by a taker that was denied: a key whose callers are all turned away is in
+	// use, too.
+	refused atomic.Bool
+	// queued is set while callers wait, for those who put units back without the core.
+	queued atomic.Bool
 
 	index    int  // in the core's list; gone once forgotten
 	dirty    bool // in line for the next Sync
 	spends   int  // items of the exact lane in line or in flight
+	busy     int  // groups and reservations that may still give something back
 	ask      *ask
+	next     *ask // for the window after this one
 	closing  []*Lease
 	unleased []*unleased
 	waiters  []*Waiter
 	parked   []*Waiter // for whom this agent's own leases are on their way back (see parkSpend)
 
-	heard      int64 // highest generation of the view's window that a notice told of
-	refresh    bool  // the next Sync names the key, to learn its state
+	heard      heard
+	lead       lead
+	vain       int  // asks in a row that found all units in others' hands
+	deferred   bool // in line for whatever Sync goes out next
+	refresh    bool // the next Sync names the key, to learn its state
 	exactUntil Instant
 	nextAsk    Instant // not before, after a lease that came too late
+	modest     Instant // until then nothing is fetched ahead: others are in need
 	needHint   int64
 	demand     demand
 	lastUse    Instant
@@ -41,9 +53,13 @@ type Key struct {
 	past       int64 // taken from leases that are gone, for totals
 }
 
-// ask is the one request for a lease that a key may have in flight.
+// heard is the highest generation of the current window that a notice told of.
+type heard struct{ window, generation int64 }
+
+// ask is a request for a lease. A key may have one in flight for each of two windows.
 type ask struct {
 	id         ID
+	window     *pb.Window // nil: the current one
 	want, need int64
 	firstSent  Instant
 	sent       bool
@@ -55,7 +71,10 @@ type unleased struct {
 	window windowID
 	taken  int64
 	acked  int64
-	step   int64 // most that a report may grow by, once the ledger refused more; 0: not yet
+	// Of taken, what came back, and what of that the ledger knows.
+	refunded, ackedBack int64
+
+	step int64 // most that a report may grow by, once the ledger refused more; 0: not yet
 }
 
 type windowID struct{ start, end int64 }
@@ -73,28 +92,37 @@ type Taken struct {
 	Reset     Instant
 	Window    time.Duration
 	Version   int64
+
+	lease *Lease // which the units came from
 }
 
 // Take spends cost from a lease in hand, or finds a remembered denial, without a lock.
 func (k *Key) Take(now Instant, cost int64) Taken {
 	if leases := k.leases.Load(); leases != nil {
 		for i, l := range *leases {
-			if now >= l.deadline {
+			if !l.live(now) {
 				continue
 			}
-			left, ok := l.bucket.take(cost)
-			if !ok || cost == 0 && left == 0 { // a peek asks whether a take would pass
+			var kept int64
+			if now < l.full { // asked here, since the call costs as much as the rest
+				kept = l.unreleased(now)
+			}
+			left, ok := l.bucket.take(cost, kept)
+			if !ok || cost == 0 && left <= kept { // a peek asks whether a take would pass
 				continue
 			}
-			t := k.answer(now, left)
-			t.Allowed = true
-			if left <= l.low && i == len(*leases)-1 && cost > 0 && !k.lowSent.Load() && k.lowSent.CompareAndSwap(false, true) {
+			t := k.answer(now, left-kept)
+			t.Allowed, t.lease = true, l
+			if left <= l.low && cost > 0 && !k.lowSent.Load() && newest(now, (*leases)[i+1:]) && k.lowSent.CompareAndSwap(false, true) {
 				t.Low = true
 			}
 			return t
 		}
 	}
-	if d := k.denial.Load(); d.covers(now, max(cost, 1)) {
+	if d := k.denies(now, max(cost, 1)); d != nil {
+		if !k.refused.Load() {
+			k.refused.Store(true)
+		}
 		t := k.answer(now, 0)
 		t.Denied, t.Reason, t.Largest = true, d.reason, d.largest
 		if d.retryAt > now {
@@ -109,7 +137,47 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 		}
 		return t
 	}
+	if at, ok := k.releases(now, max(cost, 1)); ok && at-now > k.dim.Load().ColdWait {
+		return k.dripping(now, at)
+	}
 	return Taken{}
+}
+
+// releases is when a trickle in hand covers cost, if one does.
+func (k *Key) releases(now Instant, cost int64) (at Instant, ok bool) {
+	for _, l := range k.held() {
+		if t, covers := l.releases(cost); covers && l.live(now) && t < l.deadline && (!ok || t < at) {
+			at, ok = t, true
+		}
+	}
+	return at, ok
+}
+
+// dripping denies until at, when a trickle will have released enough.
+func (k *Key) dripping(now, at Instant) Taken {
+	t := k.answer(now, 0)
+	t.Denied, t.Reason, t.RetryIn = true, quota.Exhausted, max(at-now, 1)
+	return t
+}
+
+// could reports that a take would be answered at once.
+func (k *Key) could(now Instant, cost int64) bool {
+	for _, l := range k.held() {
+		if l.live(now) && l.left()-l.unreleased(now) >= cost {
+			return true
+		}
+	}
+	return k.denies(now, cost) != nil
+}
+
+// newest reports that none of the leases behind a key's current one has begun.
+func newest(now Instant, behind []*Lease) bool {
+	for _, l := range behind {
+		if l.live(now) {
+			return false
+		}
+	}
+	return true
 }
 
 // answer fills in what is known of the key beside the verdict. What has no limit has no
@@ -119,8 +187,11 @@ func (k *Key) answer(now Instant, inHand int64) Taken {
 	t := Taken{Remaining: max(0, inHand), Limit: dim.Limit, Version: dim.version}
 	if v := k.view.Load(); v != nil {
 		t.Limit, t.Version, t.Window = v.limit, v.policyVersion, v.length
-		if v.windowEnd > now {
+		switch {
+		case v.windowEnd > now:
 			t.Reset = v.windowEnd - now
+		case v.nextEnd > now: // that one is over, and nobody had to be asked since
+			t.Reset, t.Window = v.nextEnd-now, v.nextLength
 		}
 		if v.windowEnd == 0 || v.windowEnd > now {
 			t.Remaining += min(v.headroom, math.MaxInt64-t.Remaining)
@@ -132,15 +203,27 @@ func (k *Key) answer(now Instant, inHand int64) Taken {
 	return t
 }
 
-// left is what can be taken at this moment, all live leases together.
+// left is what is in hand for this moment's window, all live leases together; of a trickle
+// also what is still to come.
 func (k *Key) left(now Instant) int64 {
 	var sum int64
 	for _, l := range k.held() {
-		if now < l.deadline {
+		if l.live(now) {
 			sum += l.left()
 		}
 	}
 	return sum
+}
+
+// newest is the current lease that ends last, or nil.
+func (k *Key) newest(now Instant) *Lease {
+	held := k.held()
+	for i := len(held) - 1; i >= 0; i-- {
+		if held[i].live(now) {
+			return held[i]
+		}
+	}
+	return nil
 }
 
 func (k *Key) held() []*Lease {
@@ -175,14 +258,35 @@ func (k *Key) total() int64 {
 
 // idle reports that the key holds nothing and owes nothing.
 func (k *Key) idle() bool {
-	return len(k.held()) == 0 && len(k.closing) == 0 && len(k.waiters) == 0 && len(k.parked) == 0 && k.spends == 0 && k.ask == nil && !k.owesUnleased()
+	return len(k.held()) == 0 && len(k.closing) == 0 && len(k.waiters) == 0 && len(k.parked) == 0 && k.spends == 0 && k.busy == 0 && k.ask == nil && k.next == nil && !k.owesUnleased()
 }
 
 func (k *Key) owesUnleased() bool {
 	for _, u := range k.unleased {
-		if u.acked < u.taken {
+		if u.owes() {
 			return true
 		}
 	}
 	return false
 }
+
+// view is what the ledger last said of a key, for answers.
+type view struct {
+	limit         int64 // -1: unlimited
+	headroom      int64
+	leaseCap      int64
+	generation    int64
+	policyVersion int64
+	window        *pb.Window
+	windowEnd     Instant       // by the estimate of ledger time; 0: endless
+	length        time.Duration // of the window
+	next          *pb.Window    // the one after it; nil: none, or not told
+	nextEnd       Instant
+	nextLength    time.Duration
+}
+
+// owes reports that the ledger does not know all of it.
+func (u *unleased) owes() bool { return u.acked < u.taken || u.ackedBack < u.refunded }
+
+// MayExceed reports that a reservation of the key need not state a maximum.
+func (k *Key) MayExceed() bool { return k.dim.Load().MayExceed() }

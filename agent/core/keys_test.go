@@ -94,7 +94,7 @@ func TestUnknownDimensionMakesNoState(t *testing.T) {
 func TestASpendGetsBackWhatThisAgentHolds(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t)
-	d.limit, d.cap = 10, 1
+	d.limit, d.cap = 10, 2
 	d.warm(exports, 1) // one unit used, one in hand, eight free
 	var got *Outcome
 	d.core.Want(d.now, &Waiter{Key: exports, Cost: 9, Done: func(o Outcome) { got = &o }})
@@ -195,6 +195,7 @@ func TestARenewalMakesRoomForAWholeLease(t *testing.T) {
 	d.cap = 10
 	d.warm(exports, 1)
 	first := d.key(exports).held()[0]
+	d.key(exports).demand = demand{perSecond: 40, known: true, at: d.now} // busy, until lately
 	for d.key(exports).held()[0] == first {
 		d.advance(5 * time.Millisecond)
 		d.settle()
@@ -229,21 +230,24 @@ func TestASpendWaitsForWhatAnAskInFlightBrings(t *testing.T) {
 	d.settle()
 	d.take(exports, 1)
 	d.sync() // the first lease: one unit, which the caller has at once
-	if d.key(exports).ask == nil {
-		t.Fatal("no prefetch of the next unit")
+	d.take(exports, 1)
+	next := d.build() // an ask for one more is on its way
+	if len(next.GetAsks()) != 1 {
+		t.Fatal("no ask for the next unit")
 	}
-	prefetch := d.build() // on its way
 	var got *Outcome
-	d.core.Want(d.now, &Waiter{Key: exports, Cost: 9, Done: func(o Outcome) { got = &o }})
-	reply := d.answer(prefetch) // the ledger grants the unit, then decides on the spend
+	d.core.Want(d.now, &Waiter{Key: exports, Cost: 8, Done: func(o Outcome) { got = &o }})
+	reply := d.answer(next) // the ledger grants the unit, then decides on the spend
+	d.limit = 9             // and now it is short of the unit that it has just leased out
 	d.spendOnce()
+	d.limit = 10
 	d.core.SyncDone(d.now, reply)
 	for range 10 {
 		d.spendOnce()
 		d.sync()
 	}
 	if got == nil || !got.Allowed {
-		t.Fatalf("9 of 9 units are this tenant's to use: %+v", got)
+		t.Fatalf("8 of 8 units are this tenant's to use: %+v", got)
 	}
 }
 

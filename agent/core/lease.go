@@ -1,11 +1,10 @@
 package core
 
 import (
+	"math/bits"
 	"time"
 
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
-
-	"github.com/quotalease/quotalease/ledger/quota"
 )
 
 // Instant is a reading of a clock that counts through a suspend, since an arbitrary epoch
@@ -19,36 +18,70 @@ type Lease struct {
 	window   *pb.Window
 	amount   int64
 	low      int64   // at or below it, and newest: time to fetch the next
+	start    Instant // of a lease for the next window: sooner than this nothing is taken; 0: at once
 	deadline Instant // first send of the ask + ttl: later than this nothing is taken
+	from     Instant // trickle: the units come evenly, from then on
+	full     Instant // trickle: until all are there; 0: at once
 
 	// Owned by the core.
 	back     int64 // given back so far
+	late     int64 // refunded after the lease was sealed
 	isSealed bool
 	cut      bool // its window's end is its own: no successor is to be had before that
 	renewed  bool // its successor was asked for because it nears its end
+	begun    bool // its start was noticed
+	gone     bool // its last word was said, and acknowledged
+	said     report
 	reported report
 }
 
-// report is what the ledger has acknowledged of a grant.
+// report is what is said of a grant: cumulative counters, none of which ever falls. said is
+// the latest that was sent, reported the latest that the ledger acknowledged.
 type report struct {
-	taken, returned int64
-	final           bool
+	taken, refunded, returned int64
+	final                     bool
 }
 
-// left is what can still be taken, 0 when sealed.
-func (l *Lease) left() int64 {
-	if l.isSealed {
+// use is what the report says was used.
+func (r report) use() int64 { return r.taken - r.refunded }
+
+// live reports that units may be taken at this moment.
+func (l *Lease) live(now Instant) bool { return now >= l.start && now < l.deadline }
+
+// left is what was not yet spent, released or not; 0 when sealed. Any goroutine may ask.
+func (l *Lease) left() int64 { return max(0, l.bucket.left.Load()) }
+
+// unreleased is what a trickle still keeps back.
+func (l *Lease) unreleased(now Instant) int64 {
+	if now >= l.full {
 		return 0
 	}
-	return max(0, l.bucket.left.Load())
+	if now <= l.from {
+		return l.amount
+	}
+	hi, lo := bits.Mul64(uint64(l.amount), uint64(now-l.from))
+	released, _ := bits.Div64(hi, lo, uint64(l.full-l.from))
+	return l.amount - int64(released)
 }
 
-// taken is what was spent so far.
-func (l *Lease) taken() int64 {
-	if l.isSealed {
-		return l.amount - l.back
+// releases is when a trickle covers cost, if it ever does. Any goroutine may ask.
+func (l *Lease) releases(cost int64) (Instant, bool) {
+	left := l.bucket.left.Load()
+	if l.full == 0 || left < cost {
+		return 0, false
 	}
-	return l.amount - l.back - l.left()
+	// The first moment at which amount - released <= left - cost, so released is rounded up
+	// to reach it.
+	need := l.amount - (left - cost)
+	hi, lo := bits.Mul64(uint64(max(need, 0)), uint64(l.full-l.from))
+	lo, carry := bits.Add64(lo, uint64(l.amount)-1, 0)
+	wait, _ := bits.Div64(hi+carry, lo, uint64(l.amount))
+	return l.from + time.Duration(wait), true
+}
+
+// taken is what was spent so far, less what came back of it.
+func (l *Lease) taken() int64 {
+	return l.amount - l.back - l.late - l.left()
 }
 
 // seal ends the lease: what was left counts as returned from now on.
@@ -66,41 +99,23 @@ func (l *Lease) giveBack(keep int64) {
 		if spare <= 0 {
 			return
 		}
-		if _, ok := l.bucket.take(spare); ok {
+		if _, ok := l.bucket.take(spare, 0); ok {
 			l.back += spare
 			return
 		}
 	}
 }
 
-// now returns what the next report says of the lease.
+// now returns what the next report says of the lease. Units that were put back are not taken;
+// but what a report called taken stays so, and is refunded (3.11). A final report accounts for
+// the whole amount.
 func (l *Lease) now() report {
-	return report{taken: l.taken(), returned: l.back, final: l.isSealed}
-}
-
-// denial is a "no" that is remembered: costs of at least cost are denied until it lapses or
-// the account's generation grows.
-type denial struct {
-	cost       int64
-	reason     quota.Reason
-	until      Instant
-	retryAt    Instant // 0: no moment is known
-	generation int64
-	largest    int64 // with too_large
-}
-
-func (d *denial) covers(now Instant, cost int64) bool {
-	return d != nil && cost >= d.cost && now < d.until
-}
-
-// view is what the ledger last said of a key, for answers.
-type view struct {
-	limit         int64 // -1: unlimited
-	headroom      int64
-	leaseCap      int64
-	generation    int64
-	policyVersion int64
-	window        *pb.Window
-	windowEnd     Instant       // by the estimate of ledger time; 0: endless
-	length        time.Duration // of the window
+	use, r := l.taken(), l.said
+	r.taken = max(r.taken, use+r.refunded)
+	if l.isSealed {
+		r.taken = max(r.taken, l.amount-l.back)
+	}
+	r.refunded = r.taken - use
+	r.returned, r.final = l.back, l.isSealed
+	return r
 }

@@ -19,7 +19,7 @@ func TestASealedLeaseAccountsForEveryUnit(t *testing.T) {
 			wg.Go(func() {
 				ready.Add(1)
 				for {
-					if _, ok := l.bucket.take(1); !ok {
+					if _, ok := l.bucket.take(1, 0); !ok {
 						return
 					}
 					taken.Add(1)

@@ -14,8 +14,13 @@ import (
 // decided takes in the ledger's answer to an ask. An answer to an ask that is not in flight
 // is ignored (3.10).
 func (c *Core) decided(now Instant, k *Key, d *pb.Decision) {
-	a := k.ask
-	if a == nil || a.id != uuid.FromBytesOrNil(d.GetGrantId()) {
+	a, id := k.ask, uuid.FromBytesOrNil(d.GetGrantId())
+	if n := k.next; n != nil && n.id == id {
+		k.next = nil
+		c.decidedNext(now, k, n, d)
+		return
+	}
+	if a == nil || a.id != id {
 		return
 	}
 	k.ask = nil
@@ -45,30 +50,33 @@ func (c *Core) refused(now Instant, k *Key, f *pb.Fault) {
 		k.denial.Store(&denial{cost: 1, reason: quota.UnknownTenant, until: now + c.Jitter(5*time.Second), generation: math.MaxInt64})
 	case "unknown_dimension":
 		for _, w := range k.waiters {
-			c.finish(w, Outcome{Bad: &quota.FieldError{Field: "dimension", Allowed: "one that policy defines"}})
+			c.finish(now, w, Outcome{Bad: &quota.FieldError{Field: "dimension", Allowed: "one that policy defines"}})
 		}
 		k.waiters = nil
 	}
 }
 
 // install puts a granted lease to use. It ends a ttl after its ask was first sent, however
-// late the answer came: the ledger's clock began later, so this agent stops first (4.2).
+// late the answer came: the ledger's clock began later, so this agent stops first. One for the
+// next window begins when the answer came plus what the ledger said was left, and a little
+// for a clock that runs fast: by then the ledger's clock is there too (4.2).
 func (c *Core) install(now Instant, k *Key, a *ask, d *pb.Decision) {
 	l := &Lease{
 		id: a.id, window: d.GetWindow(), amount: d.GetAmount(),
-		deadline: a.firstSent + micros(d.GetTtlUs()),
+		deadline: a.firstSent + micros(d.GetTtlUs()), begun: true,
+	}
+	if wait := micros(d.GetStartsInUs()); wait > 0 {
+		l.start, l.begun = now+wait+wait/maxDrift, false
+	}
+	if drip := micros(d.GetDripUs()); drip > 0 || d.GetDelayUs() > 0 {
+		l.from = now + micros(d.GetDelayUs())
+		l.full = l.from + max(drip, 1)
 	}
 	l.cut = micros(d.GetTtlUs()) < k.dim.Load().TTL
 	l.bucket.left.Store(l.amount)
 	over := d.GetState() != pb.GrantState_GRANT_STATE_LIVE || d.GetRevoked()
-	if over || len(k.parked) > 0 || l.deadline-now < c.rtt || c.stopping {
-		l.seal()
-		k.closing = append(k.closing, l)
-		c.mark(k)
-		k.nextAsk = now + c.Jitter(2*c.rtt)
-		if l.cut { // no longer life is to be had before the next window
-			k.nextAsk = now + max(0, l.deadline-now)
-		}
+	if over || len(k.parked) > 0 && l.begun || l.deadline-max(now, l.start) < c.rtt || c.stopping {
+		c.returnWhole(now, k, l)
 		return
 	}
 	bridge := min(k.demand.over(2*c.rtt), l.amount/2)
@@ -77,9 +85,31 @@ func (c *Core) install(now Instant, k *Key, a *ask, d *pb.Decision) {
 	leases := append(slices.Clone(k.held()), l)
 	slices.SortStableFunc(leases, func(x, y *Lease) int { return int(min(max(x.deadline-y.deadline, -1), 1)) })
 	k.leases.Store(&leases)
-	k.denial.Store(nil)
-	k.nextAsk = 0
+	if !l.begun {
+		return
+	}
+	if was := k.denial.Load(); was != nil && !was.drained {
+		k.denial.Store(nil) // that there is no more behind this lease may be news of today
+	}
+	k.nextAsk, k.vain = 0, 0
 	k.lowSent.Store(false)
+	if d.GetLast() {
+		c.drain(now, k, d.GetWindow(), d.GetGeneration())
+	}
+}
+
+// returnWhole sends back a lease that came too late to be of use.
+func (c *Core) returnWhole(now Instant, k *Key, l *Lease) {
+	l.seal()
+	k.closing = append(k.closing, l)
+	c.speak(now, k)
+	if !l.begun {
+		return
+	}
+	k.nextAsk = now + c.Jitter(2*c.rtt)
+	if l.cut { // no longer life is to be had before the next window
+		k.nextAsk = now + max(0, l.deadline-now)
+	}
 }
 
 // toExactLane serves a key's waiting callers one by one, for about a ttl: exposure, not the
@@ -93,42 +123,15 @@ func (c *Core) toExactLane(now Instant, k *Key) {
 	waiters := k.waiters
 	k.waiters = nil
 	for _, w := range waiters {
-		if w.Cost == 0 {
-			k.waiters = append(k.waiters, w)
-			continue
-		}
-		c.queueSpend(now, w)
-	}
-}
-
-// deny remembers a denial and answers the callers that it covers.
-func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, from *pb.Decision) {
-	generation := from.GetGeneration()
-	d := &denial{cost: cost, reason: reason, generation: generation}
-	v := k.view.Load()
-	if v != nil && from.GetWindow().GetStartUs() < v.window.GetStartUs() {
-		return // of a window that is over
-	}
-	switch {
-	case reason == quota.LeasedOut:
-		// The units may be back at any moment: ask again soon.
-		d.until = now + c.Jitter(min(max(k.dim.Load().TTL/8, 20*time.Millisecond), time.Second))
-		d.retryAt = d.until
-	case v != nil && v.windowEnd > 0:
-		d.until, d.retryAt = v.windowEnd, v.windowEnd
-	default:
-		d.until = now + k.dim.Load().TTL
-	}
-	if reason == quota.TooLarge {
-		d.retryAt = 0
-		if v != nil {
-			d.largest = v.limit
+		switch {
+		case w.Cost == 0:
+			k.line(w)
+		case w.group != nil:
+			c.toLane(now, w)
+		default:
+			c.queueSpend(now, w)
 		}
 	}
-	if v != nil && max(v.generation, k.heard) > generation {
-		return // the account grew since: the denial is history, the next ask decides
-	}
-	k.denial.Store(d)
 }
 
 // newerThan reports that v, which came later, was said earlier: of an older window, or of an
@@ -158,38 +161,35 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 	}
 	if end := st.GetWindow().GetEndUs(); end > 0 {
 		v.length = micros(end - st.GetWindow().GetStartUs())
-		v.windowEnd = max(now+1, c.ledgerOn+time.UnixMicro(end).Sub(c.ledgerAt))
+		v.windowEnd = max(now+1, c.instant(end))
+	}
+	if next := st.GetNext(); next.GetEndUs() > 0 {
+		v.next, v.nextEnd = next, c.instant(next.GetEndUs())
+		v.nextLength = micros(next.GetEndUs() - next.GetStartUs())
 	}
 	old := k.view.Load()
 	if old.newerThan(v) {
 		v = old // a newer answer overtook this one
 	} else {
-		if old == nil || old.window.GetStartUs() != v.window.GetStartUs() {
-			k.heard = 0
-		}
 		k.view.Store(v)
-		c.grew(k, v.generation)
+		c.grew(k, v.window.GetStartUs(), v.generation)
+		c.sure(now, k, v, quota.Reason(st.GetReason()))
 	}
 	for _, w := range k.waiters {
 		if w.Cost == 0 {
 			t := k.answer(now, k.left(now))
 			t.Reason = quota.Reason(st.GetReason())
 			t.Allowed, t.Denied = t.Reason == quota.Allowed, t.Reason != quota.Allowed
-			if t.Reason == quota.Exhausted {
+			switch wait := micros(st.GetRetryInUs()); {
+			case wait > 0:
+				t.RetryIn = wait
+			case t.Reason == quota.Exhausted:
 				t.RetryIn = t.Reset
 			}
-			c.finish(w, Outcome{Taken: t})
+			c.finish(now, w, Outcome{Taken: t})
 		}
 	}
 	k.waiters = slices.DeleteFunc(k.waiters, func(w *Waiter) bool { return w.over })
-}
-
-// grew forgets a denial that a newer generation of the account has overtaken.
-func (c *Core) grew(k *Key, generation int64) {
-	if d := k.denial.Load(); d != nil && generation > d.generation {
-		k.denial.Store(nil)
-		k.lowSent.Store(false)
-	}
 }
 
 // Notice takes in what the control plane pushed. Nothing depends on its arrival.
@@ -207,16 +207,56 @@ func (c *Core) Notice(now Instant, n *pb.Notice) {
 	if id := uuid.FromBytesOrNil(n.GetRevokedGrant()); !id.IsNil() {
 		for _, l := range k.held() {
 			if l.id == id {
-				c.end(k, l)
+				c.end(now, k, l)
 			}
 		}
 	}
 	// An account of another window grows for reasons that do not concern this one.
-	if v, w := k.view.Load(), n.GetWindow(); v == nil || w == nil || v.window.GetStartUs() == w.GetStartUs() {
-		k.heard = max(k.heard, n.GetGeneration())
-		c.grew(k, n.GetGeneration())
+	if w := c.present(now, k, n.GetWindow()); w != nil {
+		if k.heard.window != w.GetStartUs() {
+			k.heard = heard{window: w.GetStartUs()}
+		}
+		k.heard.generation = max(k.heard.generation, n.GetGeneration())
+		c.grew(k, w.GetStartUs(), n.GetGeneration())
+		if n.GetDrained() {
+			c.drain(now, k, w, n.GetGeneration())
+		}
+		if n.GetWanted() {
+			c.share(now, k)
+		}
 	}
 	c.tend(now, k)
+}
+
+// present returns the window that a notice is about if that is the one in force, else nil. One
+// without a window means that.
+func (c *Core) present(now Instant, k *Key, w *pb.Window) *pb.Window {
+	v := k.view.Load()
+	switch {
+	case v == nil && w == nil:
+		return &pb.Window{}
+	case v == nil:
+		return w
+	case w == nil || w.GetStartUs() == v.window.GetStartUs():
+		return v.window
+	case v.windowEnd > 0 && w.GetStartUs() > v.window.GetStartUs() && c.instant(w.GetStartUs()) <= now:
+		return w // it began, and the ledger was not asked since
+	}
+	return nil
+}
+
+// share gives back what lies idle here while others are in need: everything beyond what will
+// be used in about two round trips. For a while this key then asks for callers in wait only,
+// or what it gave would be the next thing that it wants.
+func (c *Core) share(now Instant, k *Key) {
+	k.demand.sample(now, k.total(), k.dim.Load().TTL)
+	var keep int64
+	if k.usedLately(now) {
+		keep = k.demand.over(2*c.rtt) + k.usual()
+	}
+	k.keepOnly(now, keep)
+	k.modest = now + k.dim.Load().TTL/8
+	c.speak(now, k)
 }
 
 // adopt makes a newer catalogue current. Keys of dimensions that are gone give up what they
@@ -228,13 +268,15 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 		return
 	}
 	c.dims, c.version = dims, wire.GetPolicyVersion()
+	ops := readOperations(wire)
+	c.operations.Store(&ops)
 	for _, k := range slices.Clone(c.keys) {
 		if dim, ok := dims[k.ID.Dimension]; ok {
 			k.dim.Store(dim)
 			continue
 		}
 		for _, l := range k.held() {
-			c.end(k, l)
+			c.end(now, k, l)
 		}
 	}
 }
@@ -245,17 +287,19 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 func (c *Core) reincarnate(now Instant) {
 	c.incarnation, c.token = c.newID(now), nil
 	c.cancels, c.refunds, c.refunded = nil, nil, 0 // the original's to make
+	c.dropReservations(len(c.reservedOrder))       // and to settle
 	for _, k := range slices.Clone(c.keys) {
-		k.ask = nil
+		k.ask, k.next = nil, nil
 		for _, l := range slices.Concat(k.closing, k.held()) {
 			l.seal()
-			if unreported := l.taken() - l.reported.taken; unreported > 0 {
+			if unreported := l.taken() - l.reported.use(); unreported > 0 {
 				c.addUnleasedIn(now, k, windowID{l.window.GetStartUs(), l.window.GetEndUs()}, unreported)
 			}
 			c.drop(k, l)
 		}
 		for _, u := range k.unleased {
-			u.id, u.taken, u.acked = c.newID(now), u.taken-u.acked, 0
+			owed := max(0, u.taken-u.refunded-u.acked+u.ackedBack)
+			*u = unleased{id: c.newID(now), window: u.window, taken: owed, step: u.step}
 		}
 		k.unleased = slices.DeleteFunc(k.unleased, func(u *unleased) bool { return u.taken == 0 })
 		c.tend(now, k)

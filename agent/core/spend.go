@@ -15,6 +15,9 @@ type spend struct {
 	key    *Key
 	cost   int64
 	waiter *Waiter // nil once abandoned
+	group  *Group  // whose item it is, with others beside it; nil once answered
+
+	settles *reservation // the actual of; nil once answered
 }
 
 // maxSpends is how many items one Spend carries at most. While one is in flight the others
@@ -32,14 +35,16 @@ func (c *Core) queueSpend(now Instant, w *Waiter) {
 // abandon leaves an item without a caller. If it may have reached the ledger it is taken
 // back: nobody was told that it was spent.
 func (c *Core) abandon(s *spend) {
-	s.waiter.spend = nil
-	s.waiter = nil
+	if s.waiter != nil {
+		s.waiter.spend = nil
+	}
+	s.waiter, s.group, s.settles = nil, nil, nil
 	s.key.spends--
 	if i := slices.Index(c.spends, s); i >= 0 {
 		c.spends = slices.Delete(c.spends, i, i+1)
 		return
 	}
-	c.refunds = append(c.refunds, &pb.Cancel{GrantId: s.id.Bytes(), Key: wireKey(s.key.ID)})
+	c.takeBack(s.id, s.key)
 }
 
 // SpendWaiting reports that BuildSpend has something to send.
@@ -55,13 +60,24 @@ func (c *Core) BuildSpend(now Instant, validFor Instant) *pb.SpendRequest {
 	}
 	c.spendOut = true
 	n := min(len(c.spends), maxSpends)
+	for n > 0 && n < len(c.spends) && c.spends[n].group != nil && c.spends[n].group == c.spends[n-1].group {
+		n++ // a group goes whole
+	}
 	c.spending = slices.Clone(c.spends[:n])
 	c.spends = slices.Clone(c.spends[n:])
 	c.refunded = min(len(c.refunds), maxAsks)
 	notAfter := c.LedgerTime(now + validFor).UnixMicro()
 	req := &pb.SpendRequest{Hello: c.hello(), Refunds: c.refunds[:c.refunded]}
-	for _, s := range c.spending {
-		req.Items = append(req.Items, &pb.SpendItem{SpendId: s.id.Bytes(), Key: wireKey(s.key.ID), Cost: s.cost, NotAfterUs: notAfter})
+	var group int32
+	for i, s := range c.spending {
+		item := &pb.SpendItem{SpendId: s.id.Bytes(), Key: wireKey(s.key.ID), Cost: s.cost, NotAfterUs: notAfter}
+		if s.group != nil {
+			if i == 0 || c.spending[i-1].group != s.group {
+				group++
+			}
+			item.Group = group
+		}
+		req.Items = append(req.Items, item)
 	}
 	return req
 }
@@ -74,11 +90,15 @@ func (c *Core) SpendDone(now Instant, sent Instant, reply *pb.SpendReply) {
 	if reply == nil {
 		c.failed(now, sent)
 		for _, s := range items {
-			if w := s.waiter; w != nil {
+			switch w := s.waiter; {
+			case w != nil:
 				c.abandon(s)
-				c.finish(w, c.without(now, s.key, w))
+				c.finish(now, w, c.without(now, s.key, w))
+			case s.settles != nil:
+				c.abandon(s) // what it was to replace stays charged
 			}
 		}
+		c.loseGroups(now, items)
 		return
 	}
 	c.answered(now, sent, reply.GetLedgerNowUs())
@@ -88,14 +108,25 @@ func (c *Core) SpendDone(now Instant, sent Instant, reply *pb.SpendReply) {
 		c.learn(now, st)
 	}
 	for i, d := range reply.GetDecisions() {
-		if i < len(items) && items[i].waiter != nil && items[i].id == uuid.FromBytesOrNil(d.GetGrantId()) {
-			c.spent(now, items[i], d)
+		switch {
+		case i >= len(items) || items[i].id != uuid.FromBytesOrNil(d.GetGrantId()):
+		case items[i].waiter != nil:
+			c.answerSpend(now, items[i], d)
+		case items[i].settles != nil:
+			c.settledSpend(items[i], d)
 		}
 	}
+	c.answerGroups(now, items, reply.GetDecisions())
 }
 
-// spent answers one caller of the exact lane.
-func (c *Core) spent(now Instant, s *spend, d *pb.Decision) {
+// spent is how a cost passed the exact lane.
+type spent struct {
+	id     ID
+	window *pb.Window
+}
+
+// answerSpend answers one caller of the exact lane.
+func (c *Core) answerSpend(now Instant, s *spend, d *pb.Decision) {
 	w, k := s.waiter, s.key
 	s.waiter, w.spend = nil, nil
 	k.spends--
@@ -104,43 +135,46 @@ func (c *Core) spent(now Instant, s *spend, d *pb.Decision) {
 	case d.GetFault() != nil:
 		c.refused(now, k, d.GetFault())
 		if again := k.Take(now, w.Cost); again.Allowed || again.Denied {
-			c.finish(w, Outcome{Taken: again})
+			c.finish(now, w, Outcome{Taken: again})
 			c.tend(now, k)
 			return
 		}
-		c.finish(w, Outcome{Taken: t, Unavailable: true})
+		c.finish(now, w, Outcome{Taken: t, Unavailable: true})
 	case d.GetAmount() > 0:
 		c.exact[k.ID.Dimension] += s.cost
 		t.Allowed = true
-		c.finish(w, Outcome{Taken: t})
-	case reason == quota.LeasedOut && !w.again && (len(k.held()) > 0 || len(k.closing) > 0 || k.ask != nil):
-		c.parkSpend(k, w)
+		c.finish(now, w, Outcome{Taken: t, spent: &spent{id: s.id, window: d.GetWindow()}})
+	case reason == quota.LeasedOut && !w.again && (k.newest(now) != nil || len(k.closing) > 0 || k.ask != nil):
+		c.parkSpend(now, k, w)
 	case reason == quota.Exhausted || reason == quota.LeasedOut || reason == quota.TooLarge:
 		c.deny(now, k, s.cost, reason, d)
 		t.Denied, t.Reason = true, reason
 		if k.denial.Load().covers(now, s.cost) {
 			t = k.Take(now, s.cost)
 			if t.Allowed { // a lease came meanwhile: it is the caller's
-				c.finish(w, Outcome{Taken: t})
+				c.finish(now, w, Outcome{Taken: t})
 				c.tend(now, k)
 				return
 			}
 		}
-		c.finish(w, Outcome{Taken: t})
+		c.finish(now, w, Outcome{Taken: t})
 	default:
-		c.finish(w, Outcome{Taken: t, Unavailable: true})
+		c.finish(now, w, Outcome{Taken: t, Unavailable: true})
 	}
 }
 
 // parkSpend answers "the units are out in leases" when some of them are in this very agent's
 // hands: they go back first, also what an ask in flight may bring, then the caller's spend is
 // tried once more.
-func (c *Core) parkSpend(k *Key, w *Waiter) {
+func (c *Core) parkSpend(now Instant, k *Key, w *Waiter) {
 	w.again = true
 	k.parked = append(k.parked, w)
 	for _, l := range k.held() {
-		c.end(k, l)
+		if l.begun {
+			c.retire(k, l)
+		}
 	}
+	c.speak(now, k)
 }
 
 // unpark sends parked callers on once the ledger has the leases back.
@@ -151,6 +185,10 @@ func (c *Core) unpark(now Instant, k *Key) {
 	parked := k.parked
 	k.parked = nil
 	for _, w := range parked {
+		if w.group != nil {
+			c.toLane(now, w)
+			continue
+		}
 		c.queueSpend(now, w)
 	}
 }

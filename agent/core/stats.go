@@ -24,5 +24,10 @@ func (c *Core) Stats(now Instant) Stats {
 		s.InHand[k.ID.Dimension] += k.left(now)
 		s.Waiting += len(k.waiters)
 	}
+	// What came back was counted before: a counter never falls.
+	for dimension, n := range c.leased {
+		s.Leased[dimension] = max(s.Leased[dimension], n)
+	}
+	c.leased = maps.Clone(s.Leased)
 	return s
 }

@@ -21,7 +21,7 @@ type syncInFlight struct {
 	request *pb.SyncRequest
 	sent    Instant
 	reports []sentReport
-	asks    []*Key
+	asks    []*Key // whose it was, for each ask
 	keys    []*Key // in the order in which they stood in line
 }
 
@@ -47,7 +47,7 @@ func (c *Core) NextSync() Instant {
 	case len(c.dirty) > 0 || len(c.cancels) > 0 || c.Failing():
 		return c.retryAt
 	default:
-		return max(c.syncAt, c.retryAt)
+		return max(min(c.syncAt, c.lazyAt), c.retryAt)
 	}
 }
 
@@ -57,13 +57,13 @@ func (c *Core) BuildSync(now Instant) *pb.SyncRequest {
 	if c.syncing != nil || now < c.retryAt {
 		return nil
 	}
-	beat := now >= c.syncAt || c.Failing()
-	if !beat && len(c.dirty) == 0 && len(c.cancels) == 0 {
+	if now < min(c.syncAt, c.lazyAt) && !c.Failing() && len(c.dirty) == 0 && len(c.cancels) == 0 {
 		return nil
 	}
-	if beat {
-		c.heartbeat(now)
+	if now >= c.syncAt-c.beat || c.Failing() {
+		c.heartbeat(now) // one that is due soon needs no Sync of its own
 	}
+	c.gather(now)
 	s := &syncInFlight{sent: now, request: &pb.SyncRequest{Hello: c.hello()}}
 	s.request.Cancels = c.cancels[:min(len(c.cancels), maxAsks)]
 	for _, k := range c.dirty {
@@ -99,7 +99,8 @@ func (c *Core) heartbeat(now Instant) {
 			}
 		}
 	}
-	c.syncAt = now + c.Jitter(max(every, minHeartbeat))
+	every = max(every, minHeartbeat)
+	c.syncAt, c.beat = now+c.Jitter(every), every/2
 }
 
 // add puts all that a key has to say into the request: reports before asks, so that the
@@ -107,35 +108,41 @@ func (c *Core) heartbeat(now Instant) {
 func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 	s.keys = append(s.keys, k)
 	if k.ask != nil {
-		c.returnUseless(k)
+		c.returnUseless(now, k)
 	}
+	c.sealSpent(k)
 	for _, l := range slices.Concat(k.closing, k.held()) {
 		if r := l.now(); r != l.reported {
+			l.said = r
 			s.reports = append(s.reports, sentReport{key: k, lease: l, report: r})
 			s.request.Reports = append(s.request.Reports, &pb.Report{
 				GrantId: l.id.Bytes(), Key: wireKey(k.ID), Window: l.window,
-				Taken: r.taken, Returned: r.returned, Final: r.final,
+				Taken: r.taken, Refunded: r.refunded, Returned: r.returned, Final: r.final,
 			})
 		}
 	}
 	for _, u := range k.unleased {
-		if u.acked == u.taken {
+		if !u.owes() {
 			continue
 		}
 		r := report{taken: min(u.taken, u.acked+u.most(k))}
+		r.refunded = min(u.refunded, r.taken)
 		s.reports = append(s.reports, sentReport{key: k, unleased: u, report: r})
 		s.request.Reports = append(s.request.Reports, &pb.Report{
-			GrantId: u.id.Bytes(), Key: wireKey(k.ID), Taken: r.taken, Unleased: true,
+			GrantId: u.id.Bytes(), Key: wireKey(k.ID), Taken: r.taken, Refunded: r.refunded, Unleased: true,
 			Window: &pb.Window{StartUs: u.window.start, EndUs: u.window.end},
 		})
 	}
-	if k.ask != nil {
-		if !k.ask.sent {
-			k.ask.sent, k.ask.firstSent = true, now
+	for _, a := range []*ask{k.ask, k.next} {
+		if a == nil {
+			continue
+		}
+		if !a.sent {
+			a.sent, a.firstSent = true, now
 		}
 		s.asks = append(s.asks, k)
 		s.request.Asks = append(s.request.Asks, &pb.Ask{
-			GrantId: k.ask.id.Bytes(), Key: wireKey(k.ID), Want: k.ask.want, Need: k.ask.need,
+			GrantId: a.id.Bytes(), Key: wireKey(k.ID), Want: a.want, Need: a.need, Window: a.window,
 		})
 	}
 	if k.refresh {
@@ -161,14 +168,17 @@ func (u *unleased) most(k *Key) int64 {
 
 // returnUseless seals leases whose rest covers none of the callers in wait: it would count
 // against what this agent may hold.
-func (c *Core) returnUseless(k *Key) {
+func (c *Core) returnUseless(now Instant, k *Key) {
 	if len(k.waiters) == 0 {
 		return
 	}
 	for _, l := range k.held() {
+		if !l.live(now) {
+			continue
+		}
 		covers := slices.ContainsFunc(k.waiters, func(w *Waiter) bool { return w.Cost <= l.left() })
 		if !covers {
-			c.end(k, l)
+			c.retire(k, l)
 		}
 	}
 }
@@ -215,7 +225,7 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 	}
 	for _, k := range s.keys {
 		if k.known() {
-			c.settleDirty(k)
+			c.settleDirty(now, k)
 			c.unpark(now, k)
 			c.tend(now, k)
 		}
@@ -225,6 +235,11 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 		c.early = nil
 		for _, w := range early {
 			c.Want(now, w)
+		}
+		groups := c.earlyGroups
+		c.earlyGroups = nil
+		for _, g := range groups {
+			c.WantAll(now, g)
 		}
 	}
 }
@@ -236,14 +251,17 @@ func (c *Core) tellOutage(now Instant, s *syncInFlight) {
 		early := c.early
 		c.early = nil
 		for _, w := range early {
-			c.finish(w, Outcome{Unavailable: true})
+			c.finish(now, w, Outcome{Unavailable: true})
+		}
+		for _, g := range slices.Clone(c.earlyGroups) {
+			c.finishAll(now, g, Outcome{Unavailable: true})
 		}
 	}
 	for _, k := range s.keys {
 		waiters := k.waiters
 		k.waiters = nil
 		for _, w := range waiters {
-			c.finish(w, c.without(now, k, w))
+			c.disappoint(now, w, k)
 		}
 		c.tend(now, k) // sent now, an ask has an age to watch
 	}
@@ -286,16 +304,16 @@ func (c *Core) backoff() time.Duration {
 	return c.Jitter(min(most, 50*time.Millisecond<<min(c.failures-1, 6)))
 }
 
-// settleDirty puts a key back in line, at its end, if it has something urgent left to say.
-func (c *Core) settleDirty(k *Key) {
-	now := c.ledgerAt.UnixMicro()
+// settleDirty puts a key back in line, at its end, if it has something left to say.
+func (c *Core) settleDirty(now Instant, k *Key) {
+	ledger := c.ledgerAt.UnixMicro()
 	k.unleased = slices.DeleteFunc(k.unleased, func(u *unleased) bool {
-		return u.acked == u.taken && u.window.end != 0 && u.window.end < now
+		return !u.owes() && u.window.end != 0 && u.window.end < ledger
 	})
-	urgent := len(k.closing) > 0 || k.owesUnleased() || k.refresh || (k.ask != nil)
-	if urgent {
-		c.mark(k)
+	if k.ask != nil || k.next != nil {
+		c.mark(k) // unanswered
 	}
+	c.speak(now, k)
 }
 
 // acknowledge takes in the ledger's answer to one report.
@@ -312,18 +330,20 @@ func (c *Core) acknowledge(now Instant, r sentReport, result *pb.ReportResult) {
 		return
 	}
 	if r.unleased != nil {
-		r.unleased.acked = r.report.taken
+		r.unleased.acked, r.unleased.ackedBack = r.report.taken, r.report.refunded
 		return
 	}
 	r.lease.reported = r.report
 	if r.report.final {
-		c.drop(r.key, r.lease)
+		if r.lease.now() == r.report { // else something was refunded on it meanwhile
+			c.drop(r.key, r.lease)
+		}
 		return
 	}
 	if result.GetState() != pb.GrantState_GRANT_STATE_LIVE || result.GetRevoked() {
 		// The ledger is ahead: the lease is over. What was taken is still reported.
 		if !r.lease.isSealed {
-			c.end(r.key, r.lease)
+			c.end(now, r.key, r.lease)
 		}
 	}
 }
@@ -338,16 +358,17 @@ func (c *Core) reportAnew(now Instant, r sentReport, f *pb.Fault) {
 	case f.GetCode() == "report_step" && step > 1:
 		u.step = step / 2
 	case f.GetCode() == "invalid" && f.GetField() == "window" && u.window != c.window(now, r.key):
-		c.addUnleasedIn(now, r.key, c.window(now, r.key), u.taken-u.acked)
-		u.acked = u.taken
+		c.addUnleasedIn(now, r.key, c.window(now, r.key), max(0, u.taken-u.refunded-u.acked+u.ackedBack))
+		u.acked, u.ackedBack = u.taken, u.refunded
 	default:
-		u.acked = u.taken
+		u.acked, u.ackedBack = u.taken, u.refunded
 	}
 }
 
 // drop forgets a lease whose last word was said.
 func (c *Core) drop(k *Key, l *Lease) {
 	l.seal()
+	l.gone = true
 	k.past += l.taken()
 	rest := slices.DeleteFunc(slices.Clone(k.held()), func(o *Lease) bool { return o == l })
 	k.leases.Store(&rest)

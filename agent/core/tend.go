@@ -35,48 +35,60 @@ func (c *Core) tend(now Instant, k *Key) {
 	}
 	k.noteUse(now)
 	for _, l := range k.held() {
-		if now >= l.deadline || c.stopping {
-			c.end(k, l)
+		switch {
+		case now >= l.deadline || c.stopping:
+			c.end(now, k, l)
+		case now >= l.start && !l.begun:
+			l.begun = true
+			k.nextAsk, k.vain = 0, 0
+			k.lowSent.Store(false)
 		}
 	}
 	c.serve(now, k)
 	if c.stopping {
-		c.withdraw(k)
+		c.withdraw(k, &k.ask)
+		c.withdraw(k, &k.next)
 		return
 	}
 	c.renew(now, k)
 	c.considerAsk(now, k)
+	again := c.considerNext(now, k)
 	if c.forgettable(now, k) {
 		c.forget(k)
 		return
 	}
-	c.schedule(now, k)
-}
-
-// end seals a lease and queues its final report.
-func (c *Core) end(k *Key, l *Lease) {
-	l.seal()
-	rest := slices.DeleteFunc(slices.Clone(k.held()), func(o *Lease) bool { return o == l })
-	k.leases.Store(&rest)
-	k.closing = append(k.closing, l)
-	c.mark(k)
+	c.schedule(now, k, again)
 }
 
 // serve lets waiting callers try again, first come first served; a smaller cost behind one
 // that does not fit may still pass.
 func (c *Core) serve(now Instant, k *Key) {
 	var still []*Waiter
+	var groups []*Group // that may go on to their other keys
 	for _, w := range k.waiters {
 		if w.over {
 			continue
 		}
+		if w.group != nil {
+			if k.could(now, w.Cost) {
+				w.over, w.group.waiter = true, nil
+				groups = append(groups, w.group)
+			} else {
+				still = append(still, w)
+			}
+			continue
+		}
 		if t := k.Take(now, w.Cost); t.Allowed || t.Denied {
-			c.finish(w, Outcome{Taken: t})
+			c.finish(now, w, Outcome{Taken: t})
 			continue
 		}
 		still = append(still, w)
 	}
 	k.waiters = still
+	k.queued.Store(len(still) > 0)
+	for _, g := range groups {
+		c.attempt(now, g, false)
+	}
 }
 
 // usedLately reports that the key is in use, so that running out would be felt.
@@ -86,26 +98,24 @@ func (k *Key) usedLately(now Instant) bool {
 
 // noteUse keeps lastUse current from the counters, since takers leave no other trace.
 func (k *Key) noteUse(now Instant) {
-	if total := k.total(); total != k.lastTotal {
+	total := k.total()
+	if turnedAway := k.refused.Load(); turnedAway || total != k.lastTotal {
 		k.lastTotal, k.lastUse = total, now
+		k.refused.Store(false)
 	}
 }
 
-// lead is how long before its deadline a lease in use is replaced: time for two round trips,
+// margin is how long before its deadline a lease in use is replaced: time for two round trips,
 // at most a quarter of its life.
-func (c *Core) lead(k *Key) time.Duration {
+func (c *Core) margin(k *Key) time.Duration {
 	return min(max(2*c.rtt, 20*time.Millisecond), k.dim.Load().TTL/4)
 }
 
 // renew hands back most of a lease that nears its end, so that the ask for its successor is
 // not refused for what this one still holds; what is kept bridges the round trip.
 func (c *Core) renew(now Instant, k *Key) {
-	held := k.held()
-	if len(held) == 0 {
-		return
-	}
-	newest := held[len(held)-1]
-	if newest.renewed || newest.cut || k.ask != nil || now < newest.deadline-c.lead(k) || now < k.exactUntil {
+	newest := k.newest(now)
+	if newest == nil || newest.renewed || newest.cut || k.ask != nil || now < newest.deadline-c.margin(k) || now < k.exactUntil {
 		return
 	}
 	if !k.usedLately(now) || k.denial.Load().covers(now, 1) {
@@ -114,9 +124,17 @@ func (c *Core) renew(now Instant, k *Key) {
 	newest.renewed = true
 	k.demand.sample(now, k.total(), k.dim.Load().TTL)
 	keep := k.demand.over(2*c.rtt) + 1
-	for _, l := range held {
-		l.giveBack(keep)
-		keep = max(0, keep-l.left())
+	k.keepOnly(now, keep)
+}
+
+// keepOnly gives back what is in hand of this window beyond keep, the leases that end last
+// first.
+func (k *Key) keepOnly(now Instant, keep int64) {
+	for _, l := range k.held() {
+		if l.live(now) {
+			l.giveBack(keep)
+			keep = max(0, keep-l.left())
+		}
 	}
 }
 
@@ -126,7 +144,7 @@ func (c *Core) considerAsk(now Instant, k *Key) {
 		if now-k.ask.firstSent < k.dim.Load().TTL/2 || !k.ask.sent {
 			return
 		}
-		c.withdraw(k) // too old to bring a lease worth having: replaced in the same Sync
+		c.withdraw(k, &k.ask) // too old to bring a lease worth having: replaced in the same Sync
 	}
 	if len(k.parked) > 0 {
 		return // a lease now would be in their way
@@ -138,69 +156,67 @@ func (c *Core) considerAsk(now Instant, k *Key) {
 		}
 		return
 	}
-	if now < k.nextAsk || k.denial.Load().covers(now, need) || k.dim.Load().Class == quota.Exact || now < k.exactUntil {
+	denied := k.denial.Load().covers(now, need)
+	if k.awaited() {
+		denied = k.denies(now, need) != nil
+	}
+	if now < k.nextAsk || denied || k.dim.Load().Class == quota.Exact || now < k.exactUntil {
 		return
 	}
 	k.demand.sample(now, k.total(), k.dim.Load().TTL)
-	k.ask = &ask{id: c.newID(now), need: need, want: c.want(now, k, need)}
+	want := c.want(now, k, need, k.left(now))
+	if !k.awaited() && (now < k.modest || k.scarce(now, want)) {
+		return
+	}
+	k.ask = &ask{id: c.newID(now), need: need, want: want}
 	c.mark(k)
+}
+
+// awaited reports that a caller waits for units.
+func (k *Key) awaited() bool {
+	return slices.ContainsFunc(k.waiters, func(w *Waiter) bool { return w.Cost > 0 })
 }
 
 // need is the smallest lease that would help, and whether one is needed at all.
 func (c *Core) need(now Instant, k *Key) (int64, bool) {
 	var smallest int64
 	for _, w := range k.waiters {
-		if w.Cost > 0 && (smallest == 0 || w.Cost < smallest) {
+		if w.Cost > 0 && (smallest == 0 || w.Cost < smallest) && !c.comes(now, k, w.Cost) {
 			smallest = w.Cost
 		}
 	}
 	if smallest > 0 {
 		return smallest, true
 	}
-	held := k.held()
-	if len(held) == 0 || !k.usedLately(now) {
+	newest := k.newest(now)
+	if newest == nil || !k.usedLately(now) {
 		return 0, false
 	}
-	newest := held[len(held)-1]
-	hint := max(1, k.needHint)
-	if v := k.view.Load(); v != nil && v.leaseCap > 0 {
-		hint = min(hint, v.leaseCap)
-	}
-	return hint, newest.renewed || k.left(now) <= newest.low
+	return k.usual(), newest.renewed || k.left(now) <= newest.low
 }
 
-// leastLease is what a lease should at least hold, as a multiple of the cost in need: a round
-// trip for less is not worth it, and demand that is unknown, or was long ago, is not zero.
-const leastLease = 10
-
-// want is what recent demand needs for half a ttl, beside what is still in hand, and what
-// callers are waiting for now.
-func (c *Core) want(now Instant, k *Key, need int64) int64 {
-	var waiting int64
-	for _, w := range k.waiters {
-		waiting = min(waiting+w.Cost, 1<<60)
+// comes reports that a lease in hand is about to cover cost: it drips, or its window is about
+// to begin.
+func (c *Core) comes(now Instant, k *Key, cost int64) bool {
+	for _, l := range k.held() {
+		drips, begins := l.live(now) && l.full > now, l.start > now && l.start-now <= c.rtt
+		if (drips || begins) && l.left() >= cost {
+			return true
+		}
 	}
-	amount := waiting
-	if k.demand.known {
-		amount += max(k.demand.over(k.dim.Load().TTL/2)-k.left(now), 0)
-	}
-	amount = max(amount, leastLease*min(need, 1<<50))
-	if k.dim.Load().leaseMax > 0 {
-		amount = min(amount, k.dim.Load().leaseMax)
-	}
-	return max(amount, need)
+	return false
 }
 
-// withdraw takes back the ask in flight, if any.
-func (c *Core) withdraw(k *Key) {
-	if k.ask == nil {
+// withdraw takes back an ask, if there is one.
+func (c *Core) withdraw(k *Key, which **ask) {
+	a := *which
+	if a == nil {
 		return
 	}
-	if k.ask.sent {
-		c.cancels = append(c.cancels, &pb.Cancel{GrantId: k.ask.id.Bytes(), Key: wireKey(k.ID)})
-		c.mark(k)
+	if a.sent {
+		c.cancels = append(c.cancels, &pb.Cancel{GrantId: a.id.Bytes(), Key: wireKey(k.ID)})
 	}
-	k.ask = nil
+	*which = nil
 }
 
 // forgettable reports that a key holds nothing, owes nothing and was not used for a ttl. With
@@ -210,21 +226,30 @@ func (c *Core) forgettable(now Instant, k *Key) bool {
 }
 
 // schedule sets when the key must be looked at again.
-func (c *Core) schedule(now Instant, k *Key) {
+func (c *Core) schedule(now Instant, k *Key, again Instant) {
 	at := now + k.dim.Load().TTL
 	sooner := func(t Instant) {
 		if t > now && t < at {
 			at = t
 		}
 	}
+	sooner(again)
 	for _, l := range k.held() {
+		sooner(l.start)
 		sooner(l.deadline)
+		for _, w := range k.waiters {
+			if at, ok := l.releases(w.Cost); ok {
+				sooner(at)
+			}
+		}
 		if !l.renewed {
-			sooner(l.deadline - c.lead(k))
+			sooner(l.deadline - c.margin(k))
 		}
 	}
-	if k.ask != nil && k.ask.sent {
-		sooner(k.ask.firstSent + k.dim.Load().TTL/2)
+	for _, a := range []*ask{k.ask, k.next} {
+		if a != nil && a.sent {
+			sooner(a.firstSent + k.dim.Load().TTL/2)
+		}
 	}
 	if d := k.denial.Load(); d != nil {
 		sooner(d.until)
@@ -240,18 +265,24 @@ func (c *Core) Stop(now Instant) {
 	c.stopping = true
 	c.retryAt = min(c.retryAt, now)
 	for _, w := range c.early {
-		c.finish(w, Outcome{Unavailable: true})
+		c.finish(now, w, Outcome{Unavailable: true})
 	}
 	c.early = nil
+	for _, g := range slices.Clone(c.earlyGroups) {
+		c.finishAll(now, g, Outcome{Unavailable: true})
+	}
 	for _, s := range append(slices.Clone(c.spends), c.spending...) {
-		if s.waiter != nil {
-			c.finish(s.waiter, Outcome{Unavailable: true})
+		switch {
+		case s.waiter != nil:
+			c.finish(now, s.waiter, Outcome{Unavailable: true})
 			c.abandon(s)
+		case s.group != nil:
+			c.finishAll(now, s.group, Outcome{Unavailable: true})
 		}
 	}
 	for _, k := range slices.Clone(c.keys) {
 		for _, w := range slices.Concat(k.waiters, k.parked) {
-			c.finish(w, Outcome{Unavailable: true})
+			c.finish(now, w, Outcome{Unavailable: true})
 		}
 		k.waiters, k.parked = nil, nil
 		c.tend(now, k)
@@ -260,7 +291,7 @@ func (c *Core) Stop(now Instant) {
 
 // Owes reports that something is still unreported or unreturned.
 func (c *Core) Owes() bool {
-	if len(c.cancels) > 0 || len(c.refunds) > 0 || c.spendOut {
+	if len(c.cancels) > 0 || len(c.refunds) > 0 || len(c.spends) > 0 || c.spendOut {
 		return true
 	}
 	for _, k := range c.keys {

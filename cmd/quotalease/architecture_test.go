@@ -74,7 +74,7 @@ var arrows = []struct {
 	{"ledger/tokenbucket", []string{"ledger/quota"}},
 	{"ledger/postgres", []string{"ledger"}},
 	{"ledger/memory", []string{"ledger"}},
-	{"ledger", []string{"ledger/quota"}},
+	{"ledger", []string{"ledger/quota", "ledger/tokenbucket"}},
 	{"migrations", nil},
 	{"proto", nil},
 }

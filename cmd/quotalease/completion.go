@@ -12,6 +12,9 @@ var words = map[string][]string{
 	"output": {formatTable, formatJSON},
 	"format": {"auto", "access-log", "csv"},
 	"speed":  {"1", "60", "max"},
+	"units":  {allUnits},
+
+	"export --format": {formatCSV, formatJSON}, // of one command, where another has the name too
 }
 
 // onDisk are the flags that take a path, the only ones for which a shell should list files.
@@ -33,8 +36,12 @@ func complete(cmd *cobra.Command) {
 		if onDisk[f.Name] {
 			return
 		}
+		choices := words[f.Name]
+		if own, ok := words[cmd.Name()+" --"+f.Name]; ok {
+			choices = own
+		}
 		// The error says that the flag has a completion already, which none has.
-		_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words[f.Name], cobra.ShellCompDirectiveNoFileComp))
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp))
 	}
 	cmd.LocalNonPersistentFlags().VisitAll(each)
 	cmd.PersistentFlags().VisitAll(each)

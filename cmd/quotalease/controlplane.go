@@ -47,7 +47,7 @@ identities are checked.`,
 	flags.StringVar(&f.policyDir, "policy-dir", "", "folder of policy files, applied whenever their content changes")
 	flags.IntVar(&f.connections, "database-connections", 8, "connections to Postgres at most")
 	flags.DurationVar(&f.retention, "retention", standard.Retention, "how long ids, settled grants and the journal are kept")
-	flags.DurationVar(&f.accountRetention, "account-retention", standard.AccountRetention, "how long past windows are kept")
+	flags.DurationVar(&f.accountRetention, "account-retention", standard.AccountRetention, "how long past windows and their statements are kept")
 	sh.databaseFlag(cmd)
 	bound := sh.stopWithStdin(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -88,7 +88,7 @@ func (sh *shell) runControlPlane(ctx context.Context, f controlFlags) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	store := postgres.New(pool, postgres.Options{Retention: f.retention})
 	cfg := controlplane.DefaultConfig()
-	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Policies = store, store, store, pglog.New(pool)
+	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Billing, cfg.Policies = store, store, store, store, pglog.New(pool)
 	cfg.PolicyDir, cfg.Metrics, cfg.Log = f.policyDir, registry, sh.logger()
 	cfg.Retention, cfg.AccountRetention = f.retention, f.accountRetention
 	control, err := controlplane.New(cfg)

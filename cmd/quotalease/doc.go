@@ -13,7 +13,7 @@
 //     TestAnUnreachableControlPlaneIsAnOutage, TestPostgresThatDoesNotAnswerIsAnOutage,
 //     TestAnInterruptHasItsOwnCode)
 //   - Wrong usage names the flag or argument and what is allowed, and asks for nothing.
-//     (TestWrongUsageSaysWhatIsAllowed)
+//     (TestWrongUsageSaysWhatIsAllowed, TestWrongUsageOfBillingSaysWhatIsAllowed)
 //   - Output is a table for people or JSON for scripts, and neither changes unawares.
 //     (TestOutputForPeopleAndScripts, TestNumbersInJSONAreNumbers, TestEmptyResultsSaySo)
 //   - Names that agents or tenants choose cannot move a terminal's cursor.
@@ -27,6 +27,11 @@
 //   - The overrides that count are listed with their owners and ends, and files do not take
 //     away what was granted by command. (TestOverrideListShowsWhatCounts,
 //     TestDiffKeepsOverridesByCommand)
+//   - An export is read back as it was, page by page, on the clock of each dimension's zone.
+//     (TestAnExportIsReadBackAsItWas, TestAnExportGoesOnToTheLastPage,
+//     TestC9AnExportShowsTheTenantsClock)
+//   - An adjustment that may have been made can be repeated without making it twice.
+//     (TestAnAdjustmentThatMayBeDoneTellsItsID, TestARepeatedAdjustmentSaysSo)
 //   - Changes carry a name, from the system if from nowhere else. (TestChangesNeedAName)
 //   - What is off in the ledger is printed. (TestLedgerVerifyFindsWhatIsOff)
 //   - What takes longer than two seconds says so. (TestWhatTakesLongIsSeenToGoOn)

@@ -45,6 +45,11 @@ func outage(err error, advice string) error {
 	return &exitError{exitOutage, fmt.Errorf("%w\n%s", err, advice)}
 }
 
+func isOutage(err error) bool {
+	var chosen *exitError
+	return errors.As(err, &chosen) && chosen.code == exitOutage
+}
+
 // report says what went wrong and returns the exit code. Whatever chose no code was refused.
 func report(ctx context.Context, w io.Writer, err error) int {
 	if err == nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"net"
 	"path/filepath"
 	"strings"
@@ -243,6 +244,23 @@ func TestFlagsReachTheControlPlane(t *testing.T) {
 		{"tenant list --limit 7", &pb.ListTenantsRequest{Limit: 7}},
 		{"tenant show acme", &pb.ListTenantsRequest{Tenant: "acme"}},
 		{"usage", &pb.ListUsageRequest{Limit: 1000}},
+		{"usage list", &pb.ListUsageRequest{Limit: 1000}},
+		{"usage list acme --over 99.5%", &pb.ListUsageRequest{Tenant: "acme", Limit: 1000, Over: proto.Int64(99_500_000)}},
+		{"usage list --over 0%", &pb.ListUsageRequest{Limit: 1000, Over: proto.Int64(0)}},
+		{"usage export", &pb.ListStatementsRequest{}},
+		{"usage export --tenant acme --dimension report_export --from 2026-11-01 --to 2026-12-01T00:00:00+09:00 --final-only --revisions",
+			&pb.ListStatementsRequest{Tenant: "acme", Dimension: "report_export", FinalOnly: true, Revisions: true,
+				From: &pb.WindowStart{AtUs: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).UnixMicro(), Local: true},
+				To:   &pb.WindowStart{AtUs: time.Date(2026, 11, 30, 15, 0, 0, 0, time.UTC).UnixMicro()}}},
+		{"usage adjust --tenant acme --dimension report_export --credit 5 --reason x --id " + someID,
+			&pb.AdjustUsageRequest{Id: grantID(1), Key: acme, Credit: 5, Who: "mina", Why: "x"}},
+		{"usage adjust --tenant acme --dimension report_export --credit 5 --why x --who jo --window 2026-11-29T02:30 --id " + someID,
+			&pb.AdjustUsageRequest{Id: grantID(1), Key: acme, Credit: 5, Who: "jo", Why: "x",
+				Window: &pb.WindowStart{AtUs: time.Date(2026, 11, 29, 2, 30, 0, 0, time.UTC).UnixMicro(), Local: true}}},
+		{"ledger release-held --tenant acme --dimension report_export --units 7 --why x --id " + someID,
+			&pb.ReleaseHeldRequest{Id: grantID(1), Key: acme, Units: 7, Who: "mina", Why: "x"}},
+		{"ledger release-held --tenant acme --dimension report_export --units all --why x --id " + someID,
+			&pb.ReleaseHeldRequest{Id: grantID(1), Key: acme, Units: math.MaxInt64, Who: "mina", Why: "x"}},
 		{"usage acme --dimension report_export --all-windows --limit 5",
 			&pb.ListUsageRequest{Tenant: "acme", Dimension: "report_export", AllWindows: true, Limit: 5}},
 		{"lease list --tenant acme --dimension report_export --all-states --agent " + someID,

@@ -77,19 +77,21 @@ func TestCompletionOffersFilesOnlyForFiles(t *testing.T) {
 	wantText(t, "completion", r.out, "quotalease")
 	const files, none = ":0\n", ":4\n"
 	for line, want := range map[string]string{
-		"usage -o":                  "table\njson\n" + none,
-		"demo --format":             "auto\naccess-log\ncsv\n" + none,
-		"usage":                     none,
-		"usage --dimension":         none,
-		"lease show":                none,
-		"policy explain acme":       none,
-		"policy rollback --why":     none,
-		"usage --server":            none,
-		"policy diff":               files,
-		"replay":                    files,
-		"policy apply -f":           files,
-		"bound -f":                  files,
-		"controlplane --policy-dir": files,
+		"usage -o":                    "table\njson\n" + none,
+		"demo --format":               "auto\naccess-log\ncsv\n" + none,
+		"usage export --format":       "csv\njson\n" + none,
+		"ledger release-held --units": "all\n" + none,
+		"usage list":                  none,
+		"usage --dimension":           none,
+		"lease show":                  none,
+		"policy explain acme":         none,
+		"policy rollback --why":       none,
+		"usage --server":              none,
+		"policy diff":                 files,
+		"replay":                      files,
+		"policy apply -f":             files,
+		"bound -f":                    files,
+		"controlplane --policy-dir":   files,
 	} {
 		r := console{}.run(t, append(append([]string{"__complete"}, strings.Fields(line)...), "")...)
 		if r.out != want {

@@ -102,7 +102,7 @@ func newLeaseListCommand(sh *shell) *cobra.Command {
 		Short: "List live leases, newest first",
 		Long: `List shows who holds what: the units that each lease was granted, what reports say was
 used of it, and what is still outstanding. With --all-states it shows the records of
-closed leases, denials and spends too.`,
+closed leases, denials, spends and operators' adjustments too.`,
 		Example: "  quotalease lease list --tenant acme --dimension report_export\n  quotalease lease list --all-states --limit 20",
 		Args:    arguments(0, 0, "none, leases are chosen by flags"),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {

@@ -13,11 +13,12 @@ import (
 )
 
 func newLedgerCommand(sh *shell) *cobra.Command {
-	return group("ledger", "Check the ledger",
-		`The ledger is the record of every grant, in Postgres. These commands read it without a
-control plane.`,
-		`  quotalease ledger verify`,
-		newLedgerVerifyCommand(sh))
+	return group("ledger", "Check the ledger, and free what it holds",
+		`The ledger is the record of every grant, in Postgres. Verify reads it without a control
+plane; release-held asks one.`,
+		`  quotalease ledger verify
+  quotalease ledger release-held --tenant acme --dimension report_export --units all --why "agent-3 is gone"`,
+		newLedgerVerifyCommand(sh), newLedgerReleaseCommand(sh))
 }
 
 func newLedgerVerifyCommand(sh *shell) *cobra.Command {

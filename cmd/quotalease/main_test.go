@@ -67,7 +67,8 @@ type fakeAdmin struct {
 	pb.UnimplementedAdminServiceServer
 
 	mu       sync.Mutex
-	replies  map[string]proto.Message // by the name of the method
+	replies  map[string]proto.Message   // by the name of the method
+	series   map[string][]proto.Message // the same, one after another, before replies
 	faults   map[string]error
 	requests []proto.Message
 }
@@ -79,6 +80,10 @@ func (f *fakeAdmin) intercept(_ context.Context, request any, info *grpc.UnarySe
 	method := info.FullMethod[strings.LastIndex(info.FullMethod, "/")+1:]
 	if err := f.faults[method]; err != nil {
 		return nil, err
+	}
+	if next := f.series[method]; len(next) > 0 {
+		f.series[method] = next[1:]
+		return next[0], nil
 	}
 	if reply, ok := f.replies[method]; ok {
 		return reply, nil

@@ -16,7 +16,7 @@ amounts of each quota to regional agents, which spend them locally. Every limit 
 with an overshoot bound that is computed, shown and enforced.
 
 Most commands ask a control plane, at ` + defaultServer + ` unless --server or ` + serverEnv + `
-says otherwise. migrate and ledger talk to Postgres themselves.
+says otherwise. migrate and ledger verify talk to Postgres themselves.
 
 Exit codes:
   0    done

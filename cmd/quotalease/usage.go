@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quotalease/quotalease/controlplane/policy"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
@@ -48,6 +49,8 @@ type usageView struct {
 	Expired          int64      `json:"expired"`
 	Returned         int64      `json:"returned"`
 	Revoked          int64      `json:"revoked"`
+	Credit           int64      `json:"credit"`   // in the limit
+	Released         int64      `json:"released"` // of held units, by operators
 	Generation       int64      `json:"generation"`
 	PolicyVersion    int64      `json:"policy_version"`
 }
@@ -59,7 +62,7 @@ func newUsageView(u *pb.Usage) usageView {
 		Uncertain: u.GetUncertain(), Committed: u.GetCommitted(), Overshoot: u.GetOvershoot(), OverLimit: u.GetOverLimit(),
 		Granted: u.GetGranted(), ConsumedReported: u.GetConsumedReported(), Spent: u.GetSpent(), Unleased: u.GetUnleased(),
 		Expired: u.GetExpired(), Returned: u.GetReturned(), Revoked: u.GetRevoked(),
-		Generation: u.GetGeneration(), PolicyVersion: u.GetPolicyVersion(),
+		Credit: u.GetCredit(), Released: u.GetReleased(), Generation: u.GetGeneration(), PolicyVersion: u.GetPolicyVersion(),
 	}
 	v.Limit, v.Unlimited = amount(u.GetLimit())
 	if !v.Unlimited { // headroom may be below 0; without a limit it means nothing
@@ -84,18 +87,31 @@ func usageTable(views []usageView, z zones) *table {
 	return t
 }
 
+// newUsageCommand is usage list under its short name, with what else there is to do below it.
 func newUsageCommand(sh *shell) *cobra.Command {
+	cmd := newUsageListCommand(sh)
+	cmd.Use = "usage [TENANT]"
+	cmd.Example = "  quotalease usage\n  quotalease usage acme --dimension report_export --all-windows\n" + cmd.Example
+	cmd.AddCommand(newUsageListCommand(sh), newUsageExportCommand(sh), newUsageAdjustCommand(sh))
+	return cmd
+}
+
+func newUsageListCommand(sh *shell) *cobra.Command {
 	var request pb.ListUsageRequest
+	var over string
 	cmd := &cobra.Command{
-		Use:   "usage [TENANT]",
+		Use:   "list [TENANT]",
 		Short: "Show what is used, leased out and left",
 		Long: `Usage shows accounts as the ledger has them: what reports settled, what is outstanding in
 live leases, what is held or uncertain of dead ones, the headroom that is left, and the
 bound: the most that the window can end with, beyond use without a lease that nobody has
 reported yet (outage mode open, cold debt: see quotalease bound). Overshoot is use beyond
 what was ever promised; over limit is use above a limit that was cut afterwards, and breaks
-no promise.`,
-		Example: "  quotalease usage\n  quotalease usage acme --dimension report_export --all-windows",
+no promise. A limit includes the credits of its window.
+
+With --over it shows only those of which more than a share of the limit is settled,
+outstanding or held, the fullest first.`,
+		Example: "  quotalease usage list --over 80%",
 		Args:    arguments(0, 1, "a tenant, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := positive("--limit", int64(request.GetLimit())); err != nil {
@@ -103,6 +119,13 @@ no promise.`,
 			}
 			if len(args) == 1 {
 				request.Tenant = args[0]
+			}
+			if over != "" {
+				share, err := policy.ParsePercent(over)
+				if err != nil {
+					return misuse("--over: %q; allowed: %s", over, policy.PercentAllowed)
+				}
+				request.Over = (*int64)(&share)
 			}
 			reply, err := ask(cmd.Context(), sh, "list usage", pb.AdminServiceClient.ListUsage, &request)
 			if err != nil {
@@ -115,6 +138,7 @@ no promise.`,
 	}
 	cmd.Flags().StringVar(&request.Dimension, "dimension", "", "only this dimension")
 	cmd.Flags().BoolVar(&request.AllWindows, "all-windows", false, "past windows too")
+	cmd.Flags().StringVar(&over, "over", "", "only where more than this share of the limit is charged, e.g. 80%, fullest first")
 	limitFlag(cmd, &request.Limit, 1000)
 	return cmd
 }

@@ -61,6 +61,39 @@ func exportUsage() *pb.Usage {
 	}
 }
 
+func credited(u *pb.Usage) *pb.Usage {
+	u.Credit, u.Limit, u.Headroom = 500, u.Limit+500, u.Headroom+500
+	return u
+}
+
+func released(u *pb.Usage) *pb.Usage {
+	u.Released, u.Uncertain, u.Headroom, u.Held = u.Held, u.Uncertain+u.Held, u.Headroom+u.Held, 0
+	return u
+}
+
+// exportStatement is the 29th in Seoul: a credit at noon, a late report, and final after a day.
+func exportStatement() *pb.Statement {
+	return &pb.Statement{
+		Key: &pb.Key{Tenant: "acme", Dimension: "report_export"}, Window: day(), Unit: "reports", Timezone: "Asia/Seoul",
+		Limit: 80_500, Credit: 500, Billable: 61_246, Revision: 2, Final: true, AtUs: dayEnd.Add(time.Hour).UnixMicro(),
+		ClosedAtUs: dayEnd.Add(5 * time.Second).UnixMicro(), FinalAtUs: dayEnd.Add(time.Hour).UnixMicro(), Note: "late report; final",
+		Limits: []*pb.LimitChange{
+			{AtUs: dayStart.Add(time.Minute).UnixMicro(), Limit: 80_000, Note: "opening"},
+			{AtUs: dayStart.Add(12 * time.Hour).UnixMicro(), Limit: 80_500, PolicyVersion: 4, Note: "credit of 500, mina: goodwill"},
+		},
+	}
+}
+
+// viewsStatement has no limit, is not final, and belongs to one who chose a name for spreadsheets.
+func viewsStatement() *pb.Statement {
+	return &pb.Statement{
+		Key: &pb.Key{Tenant: `=1+1,"x"`, Dimension: "page_views"}, Window: &pb.Window{StartUs: today.UnixMicro(), EndUs: today.Add(time.Minute).UnixMicro()},
+		Unit: "views", Timezone: "UTC", Limit: -1, Billable: 1_234_567, Held: 3, Uncertain: 2, Outstanding: 1, Emergency: 4, Overshoot: 5, OverLimit: 6,
+		Revision: 1, AtUs: today.Add(65 * time.Second).UnixMicro(), ClosedAtUs: today.Add(65 * time.Second).UnixMicro(), Note: "window closed",
+		Limits: []*pb.LimitChange{{AtUs: today.UnixMicro(), Limit: -1, Note: "opening"}},
+	}
+}
+
 func viewsUsage() *pb.Usage {
 	return &pb.Usage{
 		Key:    &pb.Key{Tenant: "globex", Dimension: "page_views"},
@@ -151,9 +184,12 @@ func busy() *fakeAdmin {
 			}},
 			{Tenant: "globex", Usage: []*pb.Usage{viewsUsage()}},
 		}},
-		"ListUsage":    &pb.ListUsageReply{Usage: []*pb.Usage{exportUsage(), viewsUsage()}},
-		"ListLeases":   &pb.ListLeasesReply{Leases: []*pb.Lease{exportLease(), deniedLease()}},
-		"RevokeLeases": &pb.RevokeLeasesReply{Revoked: 2},
+		"ListUsage":      &pb.ListUsageReply{Usage: []*pb.Usage{exportUsage(), viewsUsage()}},
+		"ListStatements": &pb.ListStatementsReply{Statements: []*pb.Statement{exportStatement(), viewsStatement()}},
+		"AdjustUsage":    &pb.AdjustUsageReply{Usage: credited(exportUsage()), Timezone: "Asia/Seoul"},
+		"ReleaseHeld":    &pb.ReleaseHeldReply{Released: 12, Usage: released(exportUsage()), Timezone: "Asia/Seoul", Revision: 3},
+		"ListLeases":     &pb.ListLeasesReply{Leases: []*pb.Lease{exportLease(), deniedLease()}},
+		"RevokeLeases":   &pb.RevokeLeasesReply{Revoked: 2},
 		"ListAgents": &pb.ListAgentsReply{Agents: []*pb.Agent{{
 			Incarnation: grantID(0xa), Name: "agent-1", Region: "ap-seoul", StartedAtUs: today.Add(-time.Hour).UnixMicro(),
 			LastSeenUs: today.UnixMicro(), PolicyVersion: 4, LiveLeases: 12, Outstanding: 24_000,
@@ -168,6 +204,6 @@ func idle() *fakeAdmin {
 		"GetPolicy":    &pb.GetPolicyReply{Version: version(1, "cli", "mina", "first"), Text: ""},
 		"ListPolicies": &pb.ListPoliciesReply{}, "ListTenants": &pb.ListTenantsReply{}, "ListUsage": &pb.ListUsageReply{},
 		"ListLeases": &pb.ListLeasesReply{}, "ListAgents": &pb.ListAgentsReply{}, "GetBound": &pb.GetBoundReply{},
-		"RevokeLeases": &pb.RevokeLeasesReply{},
+		"RevokeLeases": &pb.RevokeLeasesReply{}, "ListStatements": &pb.ListStatementsReply{},
 	}}
 }

@@ -17,7 +17,8 @@ const (
 	percentDigits         = 6 // decimals that Percent can hold
 )
 
-const percentAllowed = "0% to 100%, with at most 6 decimals"
+// PercentAllowed says what ParsePercent takes.
+const PercentAllowed = "0% to 100%, with at most 6 decimals"
 
 // Of returns the share of n, rounded down. The product is 128 bits wide, so no amount is
 // too large; n must not be negative.
@@ -36,6 +37,15 @@ func (p Percent) String() string {
 	}
 	digits := strconv.FormatInt(int64(onePercent)+part, 10)[1:] // keeps the leading zeros
 	return whole + "." + strings.TrimRight(digits, "0") + "%"
+}
+
+// ParsePercent reads a share as policy files write it.
+func ParsePercent(s string) (Percent, error) {
+	p, ok := parsePercent(s)
+	if !ok {
+		return 0, &quota.FieldError{Field: "percentage", Allowed: PercentAllowed}
+	}
+	return p, nil
 }
 
 // parsePercent reads decimal digits and a % sign; it never touches a float.

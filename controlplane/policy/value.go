@@ -156,7 +156,7 @@ func (v value) limit() (quota.Limit, bool) {
 
 // percent reads a share.
 func (v value) percent() (Percent, bool) {
-	s, tag, ok := v.scalar(percentAllowed)
+	s, tag, ok := v.scalar(PercentAllowed)
 	if !ok {
 		return 0, false
 	}
@@ -166,14 +166,14 @@ func (v value) percent() (Percent, bool) {
 		if tag != "!!str" {
 			problem = v.describe()
 		}
-		v.refuse(problem, percentAllowed)
+		v.refuse(problem, PercentAllowed)
 	}
 	return p, ok
 }
 
 // overshoot reads a budget: a share or an amount.
 func (v value) overshoot() (Overshoot, bool) {
-	allowed := percentAllowed + ", or a whole number of units from 0 to the limit"
+	allowed := PercentAllowed + ", or a whole number of units from 0 to the limit"
 	s, tag, ok := v.scalar(allowed)
 	if !ok {
 		return Overshoot{}, false

@@ -65,7 +65,7 @@ func open(t *testing.T) *door {
 	registry := prometheus.NewRegistry()
 	d := &door{store: memory.New(time.Now)}
 	cfg := controlplane.DefaultConfig()
-	cfg.Store, cfg.Reader, cfg.Keeper = d.store, d.store, d.store
+	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Billing = d.store, d.store, d.store, d.store
 	cfg.Policies = inForce{policy.NewMemoryLog(time.Now), d.store}
 	cfg.Metrics = registry
 	var err error

@@ -159,3 +159,15 @@ func (s *adminService) ListAgents(ctx context.Context, m *pb.ListAgentsRequest) 
 func (s *adminService) GetBound(ctx context.Context, m *pb.GetBoundRequest) (*pb.GetBoundReply, error) {
 	return s.control.GetBound(ctx, m)
 }
+
+func (s *adminService) ListStatements(ctx context.Context, m *pb.ListStatementsRequest) (*pb.ListStatementsReply, error) {
+	return s.control.ListStatements(ctx, m)
+}
+
+func (s *adminService) AdjustUsage(ctx context.Context, m *pb.AdjustUsageRequest) (*pb.AdjustUsageReply, error) {
+	return s.control.AdjustUsage(ctx, m)
+}
+
+func (s *adminService) ReleaseHeld(ctx context.Context, m *pb.ReleaseHeldRequest) (*pb.ReleaseHeldReply, error) {
+	return s.control.ReleaseHeld(ctx, m)
+}

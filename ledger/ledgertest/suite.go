@@ -20,13 +20,14 @@ type Subject struct {
 		ledger.Store
 		ledger.Reader
 		ledger.Keeper
+		ledger.Billing
 	}
 	SetPolicyVersion func(version int64)
 	// Tamper adds 1 to the account's held counter, behind the rules' back.
 	Tamper func(id ledger.AccountID)
 }
 
-// Run holds a store to what ledger.Store, ledger.Reader and ledger.Keeper promise. open makes
+// Run holds a store to what ledger.Store, ledger.Reader, ledger.Keeper and ledger.Billing promise. open makes
 // a subject that remembers ids for the retention.
 func Run(t *testing.T, open func(t *testing.T, retention time.Duration) Subject) {
 	t.Helper()
@@ -58,6 +59,9 @@ func Run(t *testing.T, open func(t *testing.T, retention time.Duration) Subject)
 		{"leases fall due, soonest first", dueOrder, 0},
 		{"concurrent sweepers close each lease once", sweepers, 0},
 		{"a transaction closes and moves a batch at most", batches, 0},
+		{"slots: renewed, closed, ended", slotsEnd, 0},
+		{"slots in use are not folded", slotsStay, shortRetention},
+		{"an emergency allowance is one an agent, from the pot", emergencyPot, 0},
 		{"fold keeps the sums", foldKeepsSums, shortRetention},
 		{"old, settled grants are foldable", foldableAccounts, 0},
 		{"the walk to what is foldable goes page by page", foldablePages, 0},
@@ -68,6 +72,18 @@ func Run(t *testing.T, open func(t *testing.T, retention time.Duration) Subject)
 		{"events are paged", eventPages, 0},
 		{"what agents hold is summed up", holdings, 0},
 		{"verify finds a difference", verifyFinds, 0},
+		{"R2.16 a window is stated, amended and final", statedAmendedFinal, 0},
+		{"R2.16 a statement with held units is final in time", finalInTime, 0},
+		{"statements are paged and selected", statementPages, 0},
+		{"limits come back in order", limitHistory, 0},
+		{"an adjustment is made once", adjustedOnce, 0},
+		{"a release frees a batch at most", releaseBatch, 0},
+		{"a rate is one bucket", oneBucket, 0},
+		{"A8 a bucket fills as time goes by", bucketFills, 0},
+		{"closed leases of a rate are folded", rateIsFolded, shortRetention},
+		{"an ask for the next window", nextWindow, 0},
+		{"R1.10 a group is spent all or none", allOrNone, 0},
+		{"what others want is loaded", demands, 0},
 		{"P1 two orders of locks", twoOrders, 0},
 		{"P2 first grants at once", firstGrants, 0},
 		{"P2 five, never four", fiveNeverFour, 0},

@@ -88,7 +88,13 @@ func everyFieldComesBack(r *room) {
 		_, err := b.Report(ledger.Report{ID: r.id(), Account: r.account, Agent: agent, Taken: 77, Unleased: true})
 		return err
 	})
+	r.writeAdjustments()
 	r.writeRaise(agent)
+	r.writeStatement(agent)
+	r.writeEmergency(agent)
+	r.writeSlots(agent)
+	r.writeAhead(agent)
+	r.writeRate(agent)
 	r.everyFieldWasSet()
 	r.verify()
 }
@@ -167,6 +173,7 @@ func (r *room) compare(c ledger.Changes) {
 			r.Errorf("incarnations\n%+v\nlack\n%+v", list, inc)
 		}
 	}
+	r.compareBilling(c)
 	events, err := r.Store.Events(r.Context(), 0, 0)
 	r.must(err)
 	if len(events) < len(c.Events) {
@@ -182,7 +189,7 @@ func (r *room) compare(c ledger.Changes) {
 
 // everyFieldWasSet fails if a field of the records was never other than zero: then the case
 // above would not notice that a store drops it.
-func (r *room) everyFieldWasSet() {
+func (r *room) everyFieldWasSet(others ...ledger.AccountID) {
 	r.Helper()
 	set := map[string]bool{}
 	note := func(v any) {
@@ -192,7 +199,11 @@ func (r *room) everyFieldWasSet() {
 			set[name] = set[name] || !val.FieldByIndex(f.Index).IsZero()
 		}
 	}
-	note(r.state(r.account))
+	accounts, err := r.Store.Accounts(r.Context(), ledger.AccountQuery{})
+	r.must(err)
+	for _, a := range accounts {
+		note(a)
+	}
 	grants, err := r.Store.Grants(r.Context(), ledger.GrantQuery{})
 	r.must(err)
 	for _, g := range grants {

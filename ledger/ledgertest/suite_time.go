@@ -31,7 +31,10 @@ func dueOrder(r *room) {
 		r.Errorf("the first two that are due: %v, want %v", due, ids[:2])
 	}
 	for _, r.account = range ids {
-		r.expire()
+		r.until("both leases closed", func() bool { // the second is due a moment after the first
+			r.expire()
+			return r.state(r.account).Outstanding == 0
+		})
 		r.want(units{H: 2})
 	}
 	if due, err := r.Store.Due(r.Context(), 10); err != nil || len(due) != 0 {
@@ -149,6 +152,7 @@ func prune(r *room) {
 	past := r.account
 	r.open()
 	r.must(r.report(ledger.Report{ID: r.id(), Account: past, Agent: agent, Taken: 5, Unleased: true}))
+	r.closeWindow()
 
 	n, err := r.Store.Prune(r.Context(), now.Add(-time.Hour), now.Add(-90*time.Minute))
 	if err != nil || n != 0 {
@@ -160,6 +164,9 @@ func prune(r *room) {
 	r.must(err)
 	if n == 0 || len(list) != 1 || list[0].ID != present || r.count(ledger.GrantQuery{}) != 3 {
 		r.Errorf("pruned %d, %d accounts and %d grants left: want the endless one and its 3", n, len(list), r.count(ledger.GrantQuery{}))
+	}
+	if left, due := r.revisions(), r.unstated(); len(left) != 0 || len(due) != 0 {
+		r.Errorf("statements left: %v, to write: %v", left, due)
 	}
 	_, err = r.Store.Prune(r.Context(), time.Now().Add(time.Hour), now)
 	r.must(err)

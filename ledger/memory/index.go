@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
 )
 
 // record is a grant as stored, with the tally that Verify holds against it.
@@ -13,11 +14,9 @@ type record struct {
 	tally ledger.Tally
 }
 
-// settled reports that nothing of the grant is outstanding, held or uncertain, so that it may
-// be folded. Unleased use never is.
-func (r *record) settled() bool {
-	t := r.tally
-	return r.grant.State != ledger.Live && r.grant.Kind != ledger.KindUnleased && t.Outstanding == 0 && t.Held == 0 && t.Uncertain == 0
+// ends reports slots of a closed lease, which time ends.
+func (r *record) ends() bool {
+	return r.grant.State == ledger.Closed && r.grant.Kind == ledger.KindSlots
 }
 
 // index is a sorted list of records. Order must not depend on anything that changes while a
@@ -42,6 +41,10 @@ func soonestClosed(x, y *record) int {
 	return cmp.Or(x.grant.ClosesAt.Compare(y.grant.ClosesAt), ledger.CompareIDs(x.grant.ID, y.grant.ID))
 }
 
+func soonestEnded(x, y *record) int {
+	return cmp.Or(x.grant.EndsAt.Compare(y.grant.EndsAt), ledger.CompareIDs(x.grant.ID, y.grant.ID))
+}
+
 func oldestIssued(x, y *record) int {
 	return cmp.Or(x.grant.IssuedAt.Compare(y.grant.IssuedAt), ledger.CompareIDs(x.grant.ID, y.grant.ID))
 }
@@ -57,10 +60,14 @@ type account struct {
 	row    ledger.Account
 	folded ledger.Tally // of grants that Fold removed
 
+	limits     []ledger.LimitChange
+	statements []ledger.Statement // by revision
+
 	all     map[ledger.ID]*record
 	live    index                // soonest to close first
-	held    index                // with units in H, oldest first
-	settled index                // longest untouched first
+	ending  index                // slots of closed leases, soonest to end first
+	held    index                // with units in H that may move, oldest first
+	old     index                // that may be folded, longest untouched first
 	ofAgent map[ledger.ID]*index // live leases
 }
 
@@ -69,19 +76,23 @@ func newAccount(id ledger.AccountID) *account {
 		row:     ledger.Account{ID: id},
 		all:     map[ledger.ID]*record{},
 		live:    index{order: soonestClosed},
+		ending:  index{order: soonestEnded},
 		held:    index{order: oldestIssued},
-		settled: index{order: longestUntouched},
+		old:     index{order: longestUntouched},
 		ofAgent: map[ledger.ID]*index{},
 	}
 }
 
 func (a *account) add(r *record) {
 	a.all[r.grant.ID] = r
-	if r.settled() {
-		a.settled.add(r)
+	if r.grant.Foldable(a.row.Kind) {
+		a.old.add(r)
 	}
-	if r.tally.Held > 0 {
+	if r.tally.Held > 0 && a.row.Kind != quota.RateLimit {
 		a.held.add(r)
+	}
+	if r.ends() {
+		a.ending.add(r)
 	}
 	if r.grant.State != ledger.Live {
 		return
@@ -97,8 +108,9 @@ func (a *account) add(r *record) {
 
 func (a *account) remove(r *record) {
 	delete(a.all, r.grant.ID)
-	a.settled.remove(r)
+	a.old.remove(r)
 	a.held.remove(r)
+	a.ending.remove(r)
 	a.live.remove(r)
 	if of, ok := a.ofAgent[r.grant.Agent]; ok {
 		of.remove(r)

@@ -61,7 +61,7 @@ func (s *Store) Foldable(
 		if ledger.CompareIDs(r.grant.ID, young) >= 0 {
 			break
 		}
-		if r.settled() && r.grant.UpdatedAt.Before(before) {
+		if r.grant.Foldable(s.accounts[r.grant.Account].row.Kind) && r.grant.UpdatedAt.Before(before) {
 			accounts = append(accounts, r.grant.Account)
 		}
 		if i+1 == limit {
@@ -110,6 +110,7 @@ func (s *Store) Prune(ctx context.Context, recordsBefore, accountsBefore time.Ti
 			n++
 		}
 		delete(s.accounts, id)
+		delete(s.unstated, id)
 		n++
 	}
 	return n, nil

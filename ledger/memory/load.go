@@ -58,7 +58,11 @@ func (s *Store) load(scope ledger.Scope) ledger.Loaded {
 }
 
 func (s *Store) loadGrants(a *account, scope ledger.Scope, l ledger.Loaded, take func(*record)) {
-	for _, r := range a.held.list[:min(len(a.held.list), ledger.HeldBatch)] {
+	held := ledger.HeldBatch
+	if scope.Held {
+		held = ledger.ReleaseBatch
+	}
+	for _, r := range a.held.list[:min(len(a.held.list), held)] {
 		take(r)
 	}
 	now := l.Now
@@ -67,6 +71,12 @@ func (s *Store) loadGrants(a *account, scope ledger.Scope, l ledger.Loaded, take
 	}
 	for _, r := range a.live.list[:min(len(a.live.list), ledger.DueBatch)] {
 		if r.grant.ClosesAt.After(now) {
+			break
+		}
+		take(r)
+	}
+	for _, r := range a.ending.list[:min(len(a.ending.list), ledger.DueBatch)] {
+		if r.grant.EndsAt.After(now) {
 			break
 		}
 		take(r)
@@ -84,7 +94,7 @@ func (s *Store) loadGrants(a *account, scope ledger.Scope, l ledger.Loaded, take
 		}
 	}
 	if !scope.FoldOld.IsZero() {
-		for _, r := range a.settled.list[:min(len(a.settled.list), ledger.FoldBatch)] {
+		for _, r := range a.old.list[:min(len(a.old.list), ledger.FoldBatch)] {
 			if !r.grant.UpdatedAt.Before(scope.FoldOld) {
 				break
 			}

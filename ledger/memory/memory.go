@@ -24,16 +24,19 @@ type Store struct {
 	grants        map[ledger.ID]*record
 	byID          index // all grants
 	due           index // live leases of all accounts, soonest to close first
+	ending        index // slots of closed leases of all accounts, soonest to end first
 	participants  map[quota.Key]map[ledger.ID]ledger.Participant
 	incarnations  map[ledger.ID]ledger.Incarnation
 	events        []ledger.Event // by rising id
 	lastEvent     int64
+	unstated      map[ledger.AccountID]time.Time // when time has something to write in a statement
 }
 
 var (
-	_ ledger.Store  = (*Store)(nil)
-	_ ledger.Reader = (*Store)(nil)
-	_ ledger.Keeper = (*Store)(nil)
+	_ ledger.Store   = (*Store)(nil)
+	_ ledger.Reader  = (*Store)(nil)
+	_ ledger.Keeper  = (*Store)(nil)
+	_ ledger.Billing = (*Store)(nil)
 )
 
 // New returns an empty ledger that takes its time from now. Its policy version is 0 and its
@@ -46,8 +49,10 @@ func New(now func() time.Time) *Store {
 		grants:       map[ledger.ID]*record{},
 		byID:         index{order: byID},
 		due:          index{order: soonestClosed},
+		ending:       index{order: soonestEnded},
 		participants: map[quota.Key]map[ledger.ID]ledger.Participant{},
 		incarnations: map[ledger.ID]ledger.Incarnation{},
+		unstated:     map[ledger.AccountID]time.Time{},
 	}
 }
 
@@ -138,6 +143,7 @@ func (s *Store) apply(scope ledger.Scope, c ledger.Changes) error {
 		}
 		of[p.Agent] = p
 	}
+	s.bill(c)
 	for _, inc := range c.Incarnations {
 		s.incarnations[inc.ID] = cloned(inc)
 	}
@@ -162,6 +168,7 @@ func (s *Store) put(g ledger.Grant) {
 	if ok {
 		a.remove(r)
 		s.due.remove(r)
+		s.ending.remove(r)
 	} else {
 		r = &record{}
 		s.grants[g.ID] = r
@@ -174,12 +181,16 @@ func (s *Store) put(g ledger.Grant) {
 	if g.State == ledger.Live {
 		s.due.add(r)
 	}
+	if r.ends() {
+		s.ending.add(r)
+	}
 }
 
 func (s *Store) drop(id ledger.ID) {
 	r := s.grants[id]
 	s.accounts[r.grant.Account].remove(r)
 	s.due.remove(r)
+	s.ending.remove(r)
 	s.byID.remove(r)
 	delete(s.grants, id)
 }

@@ -22,16 +22,31 @@ func (s *Store) Due(ctx context.Context, limit int) ([]ledger.AccountID, error) 
 	now := s.now()
 	seen := map[ledger.AccountID]bool{}
 	var due []ledger.AccountID
-	for _, r := range s.due.list {
-		if len(due) >= limit || r.grant.ClosesAt.After(now) {
+	for closing, ending := s.due.list, s.ending.list; len(due) < limit; {
+		next, at := soonest(&closing, &ending)
+		if next == nil || at.After(now) {
 			break
 		}
-		if !seen[r.grant.Account] {
-			seen[r.grant.Account] = true
-			due = append(due, r.grant.Account)
+		if !seen[next.grant.Account] {
+			seen[next.grant.Account] = true
+			due = append(due, next.grant.Account)
 		}
 	}
 	return due, nil
+}
+
+// soonest takes the next of what is to close and what is to end, with its time.
+func soonest(closing, ending *[]*record) (*record, time.Time) {
+	c, e := *closing, *ending
+	switch {
+	case len(c) > 0 && (len(e) == 0 || !c[0].grant.ClosesAt.After(e[0].grant.EndsAt)):
+		*closing = c[1:]
+		return c[0], c[0].grant.ClosesAt
+	case len(e) > 0:
+		*ending = e[1:]
+		return e[0], e[0].grant.EndsAt
+	}
+	return nil, time.Time{}
 }
 
 // Accounts implements ledger.Reader.

@@ -9,7 +9,7 @@
 //
 // Promises, and the tests that guard them:
 //
-//   - It behaves as ledger.Store, Reader and Keeper say, with prepared statements and
+//   - It behaves as ledger.Store, Reader, Keeper and Billing say, with prepared statements and
 //     without. (TestConformance)
 //   - A transaction takes three round trips, whatever its size. (TestThreeRoundTrips)
 //   - Two transactions never deadlock, and first grants make one account.
@@ -29,7 +29,10 @@
 //     (TestEventsBecomeVisibleInTheOrderOfTheirIds)
 //   - Old grants are found by primary key, a bounded range at a time.
 //     (TestFoldableWalksThePrimaryKey)
+//   - Windows to close are found at the ends of two indexes; statements live as long as their
+//     account. (TestWindowsToCloseAreTheEndsOfTwoIndexes, TestPruneTakesStatementsAndLimits,
+//     TestAccountsOfAnOlderVersionAreStatedToo)
 //   - Hot rows are updated in place, and plans made on empty tables stay good.
-//     (TestP5UpdatesAreHOT, TestPlansOfEmptyTables)
+//     (TestP5UpdatesAreHOT, TestP5IdleTransactionBesideTheLoad, TestPlansOfEmptyTables)
 //   - Every statement fits the schema. (TestStatementsPrepare)
 package postgres

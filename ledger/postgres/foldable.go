@@ -10,12 +10,14 @@ import (
 // walkGrantsSQL goes up the primary key, and looks at $3 rows whatever it finds: ids begin with
 // their time, so what is old is at the low end, and needs no index of its own. The upper bound
 // comes after the limit: inside, a planner without fresh statistics takes the range for small,
-// then gathers and sorts all of it.
+// then gathers and sorts all of it. Of rate keys a closed lease is settled whatever it holds.
 const walkGrantsSQL = `-- name: walk_grants
 SELECT w.id, w.account_id, w.foldable
 FROM (SELECT g.id, g.account_id,
              g.state <> 1 AND g.kind <> 3 AND g.updated_at < $4::timestamptz
-             AND g.outstanding = 0 AND g.held = 0 AND g.uncertain = 0 AS foldable
+             AND (g.outstanding = 0 AND g.held = 0 AND g.uncertain = 0
+                  OR EXISTS (SELECT 1 FROM account a WHERE a.id = g.account_id AND a.kind = 2))
+             AND NOT (g.state = 2 AND g.kind IN (4, 5)) AS foldable
       FROM lease_grant g
       WHERE g.id > $1::uuid
       ORDER BY g.id

@@ -20,7 +20,7 @@ SELECT a.id, a.tenant, a.dimension, a.window_start, a.window_end,
        a.expired, a.revoked, a.returned, a.emergency, a.extended,
        a.generation, a.committed, a.largest_limit, a.overshoot, a.clock, a.waiting,
        a.rate_units, a.rate_per, a.max_hold, a.pot, a.final_after, a.bucket_spent, a.bucket_part, a.bucket_at,
-       a.credit, a.released, a.opening_limit, a.opened_at, a.closed_at, a.final_at, a.revision,
+       a.credit, a.released, a.opening_limit, a.opened_at, a.closed_at, a.final_at, a.revision, a.wanted_at,
        coalesce(f.granted, 0), coalesce(f.consumed_reported, 0), coalesce(f.spent, 0),
        coalesce(f.unleased, 0), coalesce(f.outstanding, 0), coalesce(f.held, 0),
        coalesce(f.uncertain, 0), coalesce(f.expired, 0), coalesce(f.revoked, 0), coalesce(f.returned, 0),
@@ -209,6 +209,12 @@ DELETE FROM lease_grant WHERE account_id = ANY ($1::bigint[])`
 const dropFoldedSQL = `-- name: drop_folded
 DELETE FROM account_folded WHERE account_id = ANY ($1::bigint[])`
 
+const dropStatementsSQL = `-- name: drop_statements
+DELETE FROM statement WHERE account_id = ANY ($1::bigint[])`
+
+const dropLimitsSQL = `-- name: drop_limits
+DELETE FROM account_limit WHERE account_id = ANY ($1::bigint[])`
+
 const dropAccountsSQL = `-- name: drop_accounts
 DELETE FROM account WHERE id = ANY ($1::bigint[])`
 
@@ -225,12 +231,12 @@ func (s *Store) pruneAccounts(ctx context.Context, before time.Time) (int64, err
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		for _, sql := range []string{dropGrantsSQL, dropFoldedSQL, dropAccountsSQL} {
+		for _, sql := range []string{dropGrantsSQL, dropFoldedSQL, dropStatementsSQL, dropLimitsSQL, dropAccountsSQL} {
 			tag, err := tx.Exec(ctx, sql, ids)
 			if err != nil {
 				return err
 			}
-			if sql != dropFoldedSQL {
+			if sql == dropGrantsSQL || sql == dropAccountsSQL {
 				n += tag.RowsAffected()
 			}
 		}

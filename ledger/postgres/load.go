@@ -14,7 +14,9 @@ import (
 // loadGrantsSQL reads what the scope names, oldest decision first: that is the order in which
 // the rules move held units. The ids are gathered first and looked up by the primary key, so
 // that a grant wanted for two reasons comes once. $2 are the locked accounts, $3 their clocks,
-// $4 those that are bounded. The agents' own leases are looked up pair by pair or, if that is
+// $4 those whose held units may move, $12 those whose slots time ends, with their clocks, and $14
+// says which of $2 are rate keys, where a closed lease is settled whatever it holds. The agents'
+// own leases are looked up pair by pair or, if that is
 // too many pairs ($11), picked from all live leases of the accounts.
 const loadGrantsSQL = `-- name: load_grants
 SELECT a.tenant, a.dimension, a.window_start, a.window_end,
@@ -32,6 +34,13 @@ WHERE g.id = ANY (ARRAY(
         SELECT d.id FROM lease_grant d
         WHERE d.account_id = w.account_id AND d.state = 1 AND d.closes_at <= w.clock
         ORDER BY d.closes_at, d.id LIMIT $8::integer) AS due
+    UNION
+    SELECT ending.id
+    FROM unnest($12::bigint[], $13::timestamptz[]) AS w (account_id, clock)
+    CROSS JOIN LATERAL (
+        SELECT e.id FROM lease_grant e
+        WHERE e.account_id = w.account_id AND e.state = 2 AND e.kind = 5 AND e.ends_at <= w.clock
+        ORDER BY e.ends_at LIMIT $8::integer) AS ending
     UNION
     SELECT held.id
     FROM unnest($4::bigint[]) AS w (account_id)
@@ -58,11 +67,12 @@ WHERE g.id = ANY (ARRAY(
     WHERE $6::boolean OR $11::boolean
     UNION
     SELECT old.id
-    FROM unnest($2::bigint[]) AS w (account_id)
+    FROM unnest($2::bigint[], $14::boolean[]) AS w (account_id, by_rate)
     CROSS JOIN LATERAL (
         SELECT f.id FROM lease_grant f
         WHERE f.account_id = w.account_id AND f.updated_at < $7::timestamptz AND f.state <> 1 AND f.kind <> 3
-          AND f.outstanding = 0 AND f.held = 0 AND f.uncertain = 0
+          AND (w.by_rate OR f.outstanding = 0 AND f.held = 0 AND f.uncertain = 0)
+          AND NOT (f.state = 2 AND f.kind IN (4, 5))
         ORDER BY f.id LIMIT $10::integer) AS old
     WHERE $7::timestamptz IS NOT NULL))
 ORDER BY g.issued_at, g.id`
@@ -104,11 +114,18 @@ func (tx *transaction) load(ctx context.Context) error {
 
 func (tx *transaction) grantArgs() []any {
 	locked := tx.loaded.Accounts
-	var bounded []ledger.Account
+	var movable, slots []ledger.Account
 	for _, a := range locked {
-		if a.Class == quota.Bounded {
-			bounded = append(bounded, a)
+		if a.Kind != quota.RateLimit && (a.Class == quota.Bounded || tx.target.held) {
+			movable = append(movable, a)
 		}
+		if a.Kind == quota.Concurrency {
+			slots = append(slots, a)
+		}
+	}
+	held := int32(ledger.HeldBatch)
+	if tx.target.held {
+		held = ledger.ReleaseBatch
 	}
 	row := func(a *ledger.Account) int64 { return tx.rows[a.ID] }
 	clock := func(a *ledger.Account) pgtype.Timestamptz {
@@ -118,10 +135,12 @@ func (tx *transaction) grantArgs() []any {
 		return timeOf(tx.loaded.Now)
 	}
 	return []any{
-		uuidsOf(tx.target.grants), column(locked, row), column(locked, clock), column(bounded, row),
+		uuidsOf(tx.target.grants), column(locked, row), column(locked, clock), column(movable, row),
 		uuidsOf(tx.target.agents), tx.target.live, timeOrNull(tx.target.foldOld),
-		int32(ledger.DueBatch), int32(ledger.HeldBatch), int32(ledger.FoldBatch),
+		int32(ledger.DueBatch), held, int32(ledger.FoldBatch),
 		len(locked)*len(tx.target.agents) > maxPairs,
+		column(slots, row), column(slots, clock),
+		column(locked, func(a *ledger.Account) bool { return a.Kind == quota.RateLimit }),
 	}
 }
 

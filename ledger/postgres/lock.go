@@ -29,9 +29,9 @@ import (
 // one who is in a later stage, and the last stage waits for nobody else. The one lock that is
 // held early and wanted late is an account made in stage 1 and wanted in stage 3. Whoever
 // wants it there names it in its scope, so it has been through stage 1 for it: either it made
-// the account itself, or it waited there until the maker had committed. Rows of grants and
-// folded tallies are only touched under their account's lock. Prune takes account locks only
-// where nobody waits (SKIP LOCKED), and never waits while it holds one.
+// the account itself, or it waited there until the maker had committed. Rows of grants,
+// folded tallies, limits and statements are only touched under their account's lock. Prune
+// takes account locks only where nobody waits (SKIP LOCKED), and never waits while it holds one.
 
 // beginSQL names the level, so that a server's own default cannot change it.
 const beginSQL = `-- name: begin
@@ -89,7 +89,7 @@ SELECT a.id, a.tenant, a.dimension, a.window_start, a.window_end,
        a.expired, a.revoked, a.returned, a.emergency, a.extended,
        a.generation, a.committed, a.largest_limit, a.overshoot, a.clock, a.waiting,
        a.rate_units, a.rate_per, a.max_hold, a.pot, a.final_after, a.bucket_spent, a.bucket_part, a.bucket_at,
-       a.credit, a.released, a.opening_limit, a.opened_at, a.closed_at, a.final_at, a.revision
+       a.credit, a.released, a.opening_limit, a.opened_at, a.closed_at, a.final_at, a.revision, a.wanted_at
 FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::timestamptz[])
      WITH ORDINALITY AS w (tenant, dimension, window_start, window_end, place)
 JOIN account a ON a.tenant = w.tenant AND a.dimension = w.dimension

@@ -52,19 +52,23 @@ func collect[T any](rows pgx.Rows, fields func(*T) []any) ([]T, error) {
 	return all, err
 }
 
-// dueSQL goes by each account's soonest lease. The inner limit bounds the work while many
-// leases of few accounts are due: what it cuts off comes with the next call.
+// dueSQL goes by each account's soonest lease to close or slots to end. The inner limits bound
+// the work while many of few accounts are due: what they cut off comes with the next call.
 const dueSQL = `-- name: due
 SELECT a.tenant, a.dimension, a.window_start, a.window_end
 FROM (
-    SELECT d.account_id, min(d.closes_at) AS closes_at
+    SELECT d.account_id, min(d.due_at) AS due_at
     FROM (
-        SELECT account_id, closes_at FROM lease_grant
-        WHERE state = 1 AND amount > 0 AND closes_at <= clock_timestamp()
-        ORDER BY closes_at LIMIT $1::integer * 64) AS d
+        (SELECT account_id, closes_at AS due_at FROM lease_grant
+         WHERE state = 1 AND amount > 0 AND closes_at <= statement_timestamp()
+         ORDER BY closes_at LIMIT $1::integer * 64)
+        UNION ALL
+        (SELECT account_id, ends_at FROM lease_grant
+         WHERE state = 2 AND kind = 5 AND ends_at <= statement_timestamp()
+         ORDER BY ends_at LIMIT $1::integer * 64)) AS d
     GROUP BY d.account_id) AS soonest
 JOIN account a ON a.id = soonest.account_id
-ORDER BY soonest.closes_at, a.id
+ORDER BY soonest.due_at, a.id
 LIMIT $1::integer`
 
 // maxDue keeps the inner limit of dueSQL within its type.
@@ -83,7 +87,7 @@ SELECT a.tenant, a.dimension, a.window_start, a.window_end,
        a.expired, a.revoked, a.returned, a.emergency, a.extended,
        a.generation, a.committed, a.largest_limit, a.overshoot, a.clock, a.waiting,
        a.rate_units, a.rate_per, a.max_hold, a.pot, a.final_after, a.bucket_spent, a.bucket_part, a.bucket_at,
-       a.credit, a.released, a.opening_limit, a.opened_at, a.closed_at, a.final_at, a.revision
+       a.credit, a.released, a.opening_limit, a.opened_at, a.closed_at, a.final_at, a.revision, a.wanted_at
 FROM account a
 WHERE ($1::text IS NULL OR a.tenant = $1::text)
   AND ($2::text IS NULL OR a.dimension = $2::text)

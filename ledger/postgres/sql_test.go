@@ -76,6 +76,15 @@ func TestStatementsPrepare(t *testing.T) {
 	}
 }
 
+// arguments is how many a statement takes.
+func arguments(statement string) int {
+	n := 0
+	for strings.Contains(statement, "$"+strconv.Itoa(n+1)) {
+		n++
+	}
+	return n
+}
+
 // The plan for loading grants looks each account up, even if it was made while the tables were
 // empty: it would be kept while they grow.
 func TestPlansOfEmptyTables(t *testing.T) {
@@ -89,19 +98,19 @@ func TestPlansOfEmptyTables(t *testing.T) {
 	f.must(err)
 	_, err = conn.Exec(f.Context(), all["settingsSQL"], "1s", "1s", "1s")
 	f.must(err)
-	for constant, nulls := range map[string]int{
-		"makeAccountsSQL": 4, "lockAccountsSQL": 4, "lockIncarnationsSQL": 1, "loadGrantsSQL": 11,
-		"loadParticipantsSQL": 3, "updateAccountsSQL": 24, "updateGrantsSQL": 18, "updateIncarnationsSQL": 10,
+	for _, constant := range []string{
+		"makeAccountsSQL", "lockAccountsSQL", "lockIncarnationsSQL", "loadGrantsSQL",
+		"loadParticipantsSQL", "updateAccountsSQL", "updateGrantsSQL", "updateIncarnationsSQL",
 	} {
 		_, err := conn.Exec(f.Context(), "PREPARE "+constant+" AS "+all[constant])
 		f.must(err)
-		args := strings.TrimSuffix(strings.Repeat("NULL, ", nulls), ", ")
+		args := strings.TrimSuffix(strings.Repeat("NULL, ", arguments(all[constant])), ", ")
 		rows, err := conn.Query(f.Context(), fmt.Sprintf("EXPLAIN EXECUTE %s (%s)", constant, args))
 		f.must(err)
 		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		f.must(err)
 		plan := strings.Join(lines, "\n")
-		for _, bad := range []string{"Seq Scan", "lease_grant_due", "account_window_end", "Hash Join", "Merge Join"} {
+		for _, bad := range []string{"Seq Scan", "lease_grant_due", "account_window_end", "account_unstated", "account_unfinal", "Hash Join", "Merge Join"} {
 			if strings.Contains(plan, bad) {
 				t.Errorf("%s uses %s:\n%s", constant, bad, plan)
 			}

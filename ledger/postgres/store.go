@@ -56,9 +56,10 @@ type Store struct {
 }
 
 var (
-	_ ledger.Store  = (*Store)(nil)
-	_ ledger.Reader = (*Store)(nil)
-	_ ledger.Keeper = (*Store)(nil)
+	_ ledger.Store   = (*Store)(nil)
+	_ ledger.Reader  = (*Store)(nil)
+	_ ledger.Keeper  = (*Store)(nil)
+	_ ledger.Billing = (*Store)(nil)
 )
 
 // New returns a store on a pool made by Open or from Config.
@@ -135,13 +136,14 @@ type target struct {
 	grants   []ledger.ID
 	agents   []ledger.ID
 	live     bool
+	held     bool
 	foldOld  time.Time
 }
 
 func newTarget(s ledger.Scope) *target {
 	t := &target{
 		accounts: slices.Compact(slices.SortedFunc(slices.Values(s.Accounts), ledger.CompareAccounts)),
-		grants:   uniqueIDs(s.Grants), agents: uniqueIDs(s.Agents), live: s.Live, foldOld: s.FoldOld,
+		grants:   uniqueIDs(s.Grants), agents: uniqueIDs(s.Agents), live: s.Live, held: s.Held, foldOld: s.FoldOld,
 	}
 	for _, id := range t.accounts {
 		if n := len(t.keys); n == 0 || t.keys[n-1] != id.Key {

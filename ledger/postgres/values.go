@@ -132,7 +132,8 @@ func accountFields(a *ledger.Account) []any {
 		(*int64)(&a.Rate.Units), &a.Rate.Per, &a.MaxHold, (*int64)(&a.Pot), &a.FinalAfter,
 		(*int64)(&a.Bucket.Spent), (*int64)(&a.Bucket.Part), (*instant)(&a.Bucket.At),
 		(*int64)(&a.Credit), (*int64)(&a.Released), (*limit)(&a.Opening), (*instant)(&a.OpenedAt),
-		(*instant)(&a.ClosedAt), (*instant)(&a.FinalAt), &a.Revision)
+		(*instant)(&a.ClosedAt), (*instant)(&a.FinalAt), &a.Revision,
+		(*instant)(&a.WantedAt))
 }
 
 // grantFields are the columns of a grant without its tally, in the order in which every

@@ -34,21 +34,23 @@ SET policy_version = w.policy_version, kind = w.kind, class = w.class, unit_limi
     final_after = w.final_after, bucket_spent = w.bucket_spent, bucket_part = w.bucket_part,
     bucket_at = w.bucket_at, credit = w.credit, released = w.released,
     opening_limit = w.opening_limit, opened_at = w.opened_at, closed_at = w.closed_at,
-    final_at = w.final_at, revision = w.revision
+    final_at = w.final_at, revision = w.revision, final_by = w.final_by, wanted_at = w.wanted_at
 FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::smallint[], $5::bigint[], $6::bigint[],
             $7::interval[], $8::interval[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[],
             $13::timestamptz[], $14::boolean[],
             $15::bigint[], $16::interval[], $17::interval[], $18::bigint[], $19::interval[],
             $20::bigint[], $21::bigint[], $22::timestamptz[], $23::bigint[], $24::bigint[],
             $25::bigint[], $26::timestamptz[], $27::timestamptz[], $28::timestamptz[], $29::bigint[],
-            $30::bigint[], $31::bigint[], $32::bigint[], $33::bigint[], $34::bigint[], $35::bigint[],
-            $36::bigint[], $37::bigint[], $38::bigint[], $39::bigint[], $40::bigint[], $41::bigint[])
+            $30::timestamptz[], $31::timestamptz[],
+            $32::bigint[], $33::bigint[], $34::bigint[], $35::bigint[], $36::bigint[], $37::bigint[],
+            $38::bigint[], $39::bigint[], $40::bigint[], $41::bigint[], $42::bigint[], $43::bigint[])
      AS w (id, policy_version, kind, class, unit_limit, budget,
            ttl, grace, generation, committed, largest_limit, overshoot,
            clock, waiting,
            rate_units, rate_per, max_hold, pot, final_after,
            bucket_spent, bucket_part, bucket_at, credit, released,
            opening_limit, opened_at, closed_at, final_at, revision,
+           final_by, wanted_at,
            granted, consumed_reported, spent, unleased, outstanding, held,
            uncertain, expired, revoked, returned, emergency, extended)
 WHERE a.id = w.id`
@@ -160,6 +162,7 @@ func (tx *transaction) writes() *pgx.Batch {
 		batch.Queue(upsertParticipantsSQL, participantArgs(c.Participants)...)
 	}
 	tx.queueIncarnations(batch)
+	tx.queueStatements(batch)
 	tx.queueEvents(batch)
 	return batch
 }
@@ -195,6 +198,8 @@ func (tx *transaction) accountArgs(accounts []ledger.Account) []any {
 		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.ClosedAt) }),
 		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.FinalAt) }),
 		column(accounts, func(a *ledger.Account) int64 { return a.Revision }),
+		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.FinalBy()) }),
+		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.WantedAt) }),
 	}, tallyColumns(accounts, func(a *ledger.Account) ledger.Tally { return a.Tally })...)
 }
 

@@ -32,5 +32,8 @@
 //   - Nothing rounds to zero, divides by zero or overflows. (TestA8VeryHighRates,
 //     TestA4ZeroDeniesEverything, TestC6LongIdle, TestRefusedConfigs)
 //   - Refunds never lift a bucket above its burst. (TestA3RefundsAreClamped)
+//   - A bucket that was stored and restored goes on as if it had not been, and one that was
+//     charged more than it had refills from below zero. (TestRestoredBucketsGoOnAlike,
+//     TestChargeGoesBelowZero)
 //   - A take allocates nothing. (TestTakeDoesNotAllocate)
 package tokenbucket

@@ -39,7 +39,7 @@ func (r *replica) start() {
 	r.starts++
 	to := &connection{database: w.database, replica: r, log: w.log}
 	cfg := controlplane.DefaultConfig()
-	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Policies = to, to, to, policyLog{to}
+	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Billing, cfg.Policies = to, to, to, to, policyLog{to}
 	cfg.Now, cfg.Random = r.now, seeded(w.seed, 3, uint64(r.place), uint64(r.starts))
 	cp, err := controlplane.New(cfg)
 	if err != nil {

@@ -1131,11 +1131,14 @@ func (x *LimitInForce) GetRate() string {
 }
 
 type ListUsageRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Dimension     string                 `protobuf:"bytes,2,opt,name=dimension,proto3" json:"dimension,omitempty"`
-	AllWindows    bool                   `protobuf:"varint,3,opt,name=all_windows,json=allWindows,proto3" json:"all_windows,omitempty"` // past windows too
-	Limit         int32                  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`                             // 0: 1000
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Tenant     string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Dimension  string                 `protobuf:"bytes,2,opt,name=dimension,proto3" json:"dimension,omitempty"`
+	AllWindows bool                   `protobuf:"varint,3,opt,name=all_windows,json=allWindows,proto3" json:"all_windows,omitempty"` // past windows too
+	Limit      int32                  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`                             // 0: 1000
+	// Only accounts of which more than this share of the limit is settled, outstanding or held,
+	// the fullest first, in millionths of a percent.
+	Over          *int64 `protobuf:"varint,5,opt,name=over,proto3,oneof" json:"over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1194,6 +1197,13 @@ func (x *ListUsageRequest) GetAllWindows() bool {
 func (x *ListUsageRequest) GetLimit() int32 {
 	if x != nil {
 		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListUsageRequest) GetOver() int64 {
+	if x != nil && x.Over != nil {
+		return *x.Over
 	}
 	return 0
 }
@@ -1267,7 +1277,9 @@ type Usage struct {
 	Revoked          int64                  `protobuf:"varint,20,opt,name=revoked,proto3" json:"revoked,omitempty"`
 	Spent            int64                  `protobuf:"varint,21,opt,name=spent,proto3" json:"spent,omitempty"`
 	Unleased         int64                  `protobuf:"varint,22,opt,name=unleased,proto3" json:"unleased,omitempty"`
-	Bound            int64                  `protobuf:"varint,23,opt,name=bound,proto3" json:"bound,omitempty"` // most that this window can end with, beyond use that nobody has reported yet; -1: unlimited
+	Bound            int64                  `protobuf:"varint,23,opt,name=bound,proto3" json:"bound,omitempty"`       // most that this window can end with, beyond use that nobody has reported yet; -1: unlimited
+	Credit           int64                  `protobuf:"varint,24,opt,name=credit,proto3" json:"credit,omitempty"`     // in the limit
+	Released         int64                  `protobuf:"varint,25,opt,name=released,proto3" json:"released,omitempty"` // held units that operators gave back
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1463,6 +1475,856 @@ func (x *Usage) GetBound() int64 {
 	return 0
 }
 
+func (x *Usage) GetCredit() int64 {
+	if x != nil {
+		return x.Credit
+	}
+	return 0
+}
+
+func (x *Usage) GetReleased() int64 {
+	if x != nil {
+		return x.Released
+	}
+	return 0
+}
+
+// WindowStart names a window of a key by its start.
+type WindowStart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AtUs          int64                  `protobuf:"varint,1,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	Local         bool                   `protobuf:"varint,2,opt,name=local,proto3" json:"local,omitempty"` // at_us is what the clock of the dimension's zone shows, as if that were UTC
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WindowStart) Reset() {
+	*x = WindowStart{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WindowStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WindowStart) ProtoMessage() {}
+
+func (x *WindowStart) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WindowStart.ProtoReflect.Descriptor instead.
+func (*WindowStart) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *WindowStart) GetAtUs() int64 {
+	if x != nil {
+		return x.AtUs
+	}
+	return 0
+}
+
+func (x *WindowStart) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
+}
+
+// ListStatementsRequest selects windows by their start: from is included, to is not.
+type ListStatementsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Dimension     string                 `protobuf:"bytes,2,opt,name=dimension,proto3" json:"dimension,omitempty"`
+	From          *WindowStart           `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	To            *WindowStart           `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	FinalOnly     bool                   `protobuf:"varint,5,opt,name=final_only,json=finalOnly,proto3" json:"final_only,omitempty"`
+	Revisions     bool                   `protobuf:"varint,6,opt,name=revisions,proto3" json:"revisions,omitempty"` // every revision, not each window's latest alone
+	Limit         int32                  `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`         // windows of a page; 0: 1000
+	After         *StatementPage         `protobuf:"bytes,8,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStatementsRequest) Reset() {
+	*x = ListStatementsRequest{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStatementsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStatementsRequest) ProtoMessage() {}
+
+func (x *ListStatementsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStatementsRequest.ProtoReflect.Descriptor instead.
+func (*ListStatementsRequest) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ListStatementsRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ListStatementsRequest) GetDimension() string {
+	if x != nil {
+		return x.Dimension
+	}
+	return ""
+}
+
+func (x *ListStatementsRequest) GetFrom() *WindowStart {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ListStatementsRequest) GetTo() *WindowStart {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *ListStatementsRequest) GetFinalOnly() bool {
+	if x != nil {
+		return x.FinalOnly
+	}
+	return false
+}
+
+func (x *ListStatementsRequest) GetRevisions() bool {
+	if x != nil {
+		return x.Revisions
+	}
+	return false
+}
+
+func (x *ListStatementsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListStatementsRequest) GetAfter() *StatementPage {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+// StatementPage is where a page ends.
+type StatementPage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Window        *Window                `protobuf:"bytes,2,opt,name=window,proto3" json:"window,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatementPage) Reset() {
+	*x = StatementPage{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatementPage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatementPage) ProtoMessage() {}
+
+func (x *StatementPage) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatementPage.ProtoReflect.Descriptor instead.
+func (*StatementPage) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *StatementPage) GetKey() *Key {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *StatementPage) GetWindow() *Window {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+type ListStatementsReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Statements    []*Statement           `protobuf:"bytes,1,rep,name=statements,proto3" json:"statements,omitempty"` // by key, window and revision
+	Next          *StatementPage         `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`             // unset: this was the last page
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStatementsReply) Reset() {
+	*x = ListStatementsReply{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStatementsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStatementsReply) ProtoMessage() {}
+
+func (x *ListStatementsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStatementsReply.ProtoReflect.Descriptor instead.
+func (*ListStatementsReply) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ListStatementsReply) GetStatements() []*Statement {
+	if x != nil {
+		return x.Statements
+	}
+	return nil
+}
+
+func (x *ListStatementsReply) GetNext() *StatementPage {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+// Statement is one revision of a window's usage statement.
+type Statement struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           *Key                   `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Window        *Window                `protobuf:"bytes,2,opt,name=window,proto3" json:"window,omitempty"`
+	Unit          string                 `protobuf:"bytes,3,opt,name=unit,proto3" json:"unit,omitempty"`
+	Timezone      string                 `protobuf:"bytes,4,opt,name=timezone,proto3" json:"timezone,omitempty"` // of the dimension
+	Limit         int64                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`      // in force at the end, credits included; -1: unlimited
+	Limits        []*LimitChange         `protobuf:"bytes,6,rep,name=limits,proto3" json:"limits,omitempty"`     // every one that was in force, the first is what the window opened with
+	Credit        int64                  `protobuf:"varint,7,opt,name=credit,proto3" json:"credit,omitempty"`
+	Billable      int64                  `protobuf:"varint,8,opt,name=billable,proto3" json:"billable,omitempty"` // confirmed use
+	Held          int64                  `protobuf:"varint,9,opt,name=held,proto3" json:"held,omitempty"`
+	Uncertain     int64                  `protobuf:"varint,10,opt,name=uncertain,proto3" json:"uncertain,omitempty"`
+	Outstanding   int64                  `protobuf:"varint,11,opt,name=outstanding,proto3" json:"outstanding,omitempty"`
+	Emergency     int64                  `protobuf:"varint,12,opt,name=emergency,proto3" json:"emergency,omitempty"` // authorised for an outage, not known as used or unspent
+	Overshoot     int64                  `protobuf:"varint,13,opt,name=overshoot,proto3" json:"overshoot,omitempty"`
+	OverLimit     int64                  `protobuf:"varint,14,opt,name=over_limit,json=overLimit,proto3" json:"over_limit,omitempty"`
+	Revision      int64                  `protobuf:"varint,15,opt,name=revision,proto3" json:"revision,omitempty"`
+	Final         bool                   `protobuf:"varint,16,opt,name=final,proto3" json:"final,omitempty"`
+	AtUs          int64                  `protobuf:"varint,17,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`                     // of this revision
+	ClosedAtUs    int64                  `protobuf:"varint,18,opt,name=closed_at_us,json=closedAtUs,proto3" json:"closed_at_us,omitempty"` // of the first
+	FinalAtUs     int64                  `protobuf:"varint,19,opt,name=final_at_us,json=finalAtUs,proto3" json:"final_at_us,omitempty"`    // 0: not final
+	Note          string                 `protobuf:"bytes,20,opt,name=note,proto3" json:"note,omitempty"`                                  // why there is a revision
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Statement) Reset() {
+	*x = Statement{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Statement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Statement) ProtoMessage() {}
+
+func (x *Statement) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Statement.ProtoReflect.Descriptor instead.
+func (*Statement) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Statement) GetKey() *Key {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Statement) GetWindow() *Window {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+func (x *Statement) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *Statement) GetTimezone() string {
+	if x != nil {
+		return x.Timezone
+	}
+	return ""
+}
+
+func (x *Statement) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *Statement) GetLimits() []*LimitChange {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *Statement) GetCredit() int64 {
+	if x != nil {
+		return x.Credit
+	}
+	return 0
+}
+
+func (x *Statement) GetBillable() int64 {
+	if x != nil {
+		return x.Billable
+	}
+	return 0
+}
+
+func (x *Statement) GetHeld() int64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
+func (x *Statement) GetUncertain() int64 {
+	if x != nil {
+		return x.Uncertain
+	}
+	return 0
+}
+
+func (x *Statement) GetOutstanding() int64 {
+	if x != nil {
+		return x.Outstanding
+	}
+	return 0
+}
+
+func (x *Statement) GetEmergency() int64 {
+	if x != nil {
+		return x.Emergency
+	}
+	return 0
+}
+
+func (x *Statement) GetOvershoot() int64 {
+	if x != nil {
+		return x.Overshoot
+	}
+	return 0
+}
+
+func (x *Statement) GetOverLimit() int64 {
+	if x != nil {
+		return x.OverLimit
+	}
+	return 0
+}
+
+func (x *Statement) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Statement) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
+}
+
+func (x *Statement) GetAtUs() int64 {
+	if x != nil {
+		return x.AtUs
+	}
+	return 0
+}
+
+func (x *Statement) GetClosedAtUs() int64 {
+	if x != nil {
+		return x.ClosedAtUs
+	}
+	return 0
+}
+
+func (x *Statement) GetFinalAtUs() int64 {
+	if x != nil {
+		return x.FinalAtUs
+	}
+	return 0
+}
+
+func (x *Statement) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+type LimitChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AtUs          int64                  `protobuf:"varint,1,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	Limit         int64                  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`                                      // -1: unlimited
+	PolicyVersion int64                  `protobuf:"varint,3,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"` // 0: not recorded
+	Note          string                 `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LimitChange) Reset() {
+	*x = LimitChange{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LimitChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LimitChange) ProtoMessage() {}
+
+func (x *LimitChange) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LimitChange.ProtoReflect.Descriptor instead.
+func (*LimitChange) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *LimitChange) GetAtUs() int64 {
+	if x != nil {
+		return x.AtUs
+	}
+	return 0
+}
+
+func (x *LimitChange) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *LimitChange) GetPolicyVersion() int64 {
+	if x != nil {
+		return x.PolicyVersion
+	}
+	return 0
+}
+
+func (x *LimitChange) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+type AdjustUsageRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // a UUIDv7: the same one is carried out once
+	Key           *Key                   `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	Window        *WindowStart           `protobuf:"bytes,3,opt,name=window,proto3" json:"window,omitempty"`  // unset: the current one
+	Credit        int64                  `protobuf:"varint,4,opt,name=credit,proto3" json:"credit,omitempty"` // 1 or more
+	Who           string                 `protobuf:"bytes,5,opt,name=who,proto3" json:"who,omitempty"`
+	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdjustUsageRequest) Reset() {
+	*x = AdjustUsageRequest{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdjustUsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdjustUsageRequest) ProtoMessage() {}
+
+func (x *AdjustUsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdjustUsageRequest.ProtoReflect.Descriptor instead.
+func (*AdjustUsageRequest) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *AdjustUsageRequest) GetId() []byte {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *AdjustUsageRequest) GetKey() *Key {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *AdjustUsageRequest) GetWindow() *WindowStart {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+func (x *AdjustUsageRequest) GetCredit() int64 {
+	if x != nil {
+		return x.Credit
+	}
+	return 0
+}
+
+func (x *AdjustUsageRequest) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
+func (x *AdjustUsageRequest) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+type AdjustUsageReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Repeated      bool                   `protobuf:"varint,1,opt,name=repeated,proto3" json:"repeated,omitempty"` // the id was carried out before: nothing was added
+	Usage         *Usage                 `protobuf:"bytes,2,opt,name=usage,proto3" json:"usage,omitempty"`        // as it is now
+	Revision      int64                  `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"` // of the window's statement; 0: there is none yet
+	Timezone      string                 `protobuf:"bytes,4,opt,name=timezone,proto3" json:"timezone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdjustUsageReply) Reset() {
+	*x = AdjustUsageReply{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdjustUsageReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdjustUsageReply) ProtoMessage() {}
+
+func (x *AdjustUsageReply) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdjustUsageReply.ProtoReflect.Descriptor instead.
+func (*AdjustUsageReply) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *AdjustUsageReply) GetRepeated() bool {
+	if x != nil {
+		return x.Repeated
+	}
+	return false
+}
+
+func (x *AdjustUsageReply) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *AdjustUsageReply) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *AdjustUsageReply) GetTimezone() string {
+	if x != nil {
+		return x.Timezone
+	}
+	return ""
+}
+
+type ReleaseHeldRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            []byte                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // a UUIDv7: the same one is carried out once
+	Key           *Key                   `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	Window        *WindowStart           `protobuf:"bytes,3,opt,name=window,proto3" json:"window,omitempty"` // unset: the current one
+	Units         int64                  `protobuf:"varint,4,opt,name=units,proto3" json:"units,omitempty"`  // at most so many, 1 or more
+	Who           string                 `protobuf:"bytes,5,opt,name=who,proto3" json:"who,omitempty"`
+	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseHeldRequest) Reset() {
+	*x = ReleaseHeldRequest{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseHeldRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseHeldRequest) ProtoMessage() {}
+
+func (x *ReleaseHeldRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseHeldRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseHeldRequest) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ReleaseHeldRequest) GetId() []byte {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *ReleaseHeldRequest) GetKey() *Key {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *ReleaseHeldRequest) GetWindow() *WindowStart {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+func (x *ReleaseHeldRequest) GetUnits() int64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *ReleaseHeldRequest) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
+func (x *ReleaseHeldRequest) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+type ReleaseHeldReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Repeated      bool                   `protobuf:"varint,1,opt,name=repeated,proto3" json:"repeated,omitempty"` // the id was carried out before: nothing was released
+	Released      int64                  `protobuf:"varint,2,opt,name=released,proto3" json:"released,omitempty"` // under this id
+	Usage         *Usage                 `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`        // as it is now
+	Revision      int64                  `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"` // of the window's statement; 0: there is none yet
+	Timezone      string                 `protobuf:"bytes,5,opt,name=timezone,proto3" json:"timezone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseHeldReply) Reset() {
+	*x = ReleaseHeldReply{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseHeldReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseHeldReply) ProtoMessage() {}
+
+func (x *ReleaseHeldReply) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseHeldReply.ProtoReflect.Descriptor instead.
+func (*ReleaseHeldReply) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ReleaseHeldReply) GetRepeated() bool {
+	if x != nil {
+		return x.Repeated
+	}
+	return false
+}
+
+func (x *ReleaseHeldReply) GetReleased() int64 {
+	if x != nil {
+		return x.Released
+	}
+	return 0
+}
+
+func (x *ReleaseHeldReply) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *ReleaseHeldReply) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ReleaseHeldReply) GetTimezone() string {
+	if x != nil {
+		return x.Timezone
+	}
+	return ""
+}
+
 type ListLeasesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -1477,7 +2339,7 @@ type ListLeasesRequest struct {
 
 func (x *ListLeasesRequest) Reset() {
 	*x = ListLeasesRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[21]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +2351,7 @@ func (x *ListLeasesRequest) String() string {
 func (*ListLeasesRequest) ProtoMessage() {}
 
 func (x *ListLeasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[21]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +2364,7 @@ func (x *ListLeasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLeasesRequest.ProtoReflect.Descriptor instead.
 func (*ListLeasesRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListLeasesRequest) GetTenant() string {
@@ -1556,7 +2418,7 @@ type ListLeasesReply struct {
 
 func (x *ListLeasesReply) Reset() {
 	*x = ListLeasesReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[22]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1568,7 +2430,7 @@ func (x *ListLeasesReply) String() string {
 func (*ListLeasesReply) ProtoMessage() {}
 
 func (x *ListLeasesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[22]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1581,7 +2443,7 @@ func (x *ListLeasesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLeasesReply.ProtoReflect.Descriptor instead.
 func (*ListLeasesReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListLeasesReply) GetLeases() []*Lease {
@@ -1594,7 +2456,7 @@ func (x *ListLeasesReply) GetLeases() []*Lease {
 type Lease struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	GrantId          []byte                 `protobuf:"bytes,1,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
-	Kind             string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // lease, spend, unleased
+	Kind             string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // lease, spend, unleased, credit, release
 	State            GrantState             `protobuf:"varint,3,opt,name=state,proto3,enum=quotalease.v1.GrantState" json:"state,omitempty"`
 	Key              *Key                   `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
 	Window           *Window                `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"`
@@ -1624,7 +2486,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[23]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1636,7 +2498,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[23]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1649,7 +2511,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Lease) GetGrantId() []byte {
@@ -1839,7 +2701,7 @@ type RevokeLeasesRequest struct {
 
 func (x *RevokeLeasesRequest) Reset() {
 	*x = RevokeLeasesRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[24]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1851,7 +2713,7 @@ func (x *RevokeLeasesRequest) String() string {
 func (*RevokeLeasesRequest) ProtoMessage() {}
 
 func (x *RevokeLeasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[24]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1864,7 +2726,7 @@ func (x *RevokeLeasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeLeasesRequest.ProtoReflect.Descriptor instead.
 func (*RevokeLeasesRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RevokeLeasesRequest) GetGrantIds() [][]byte {
@@ -1904,7 +2766,7 @@ type RevokeLeasesReply struct {
 
 func (x *RevokeLeasesReply) Reset() {
 	*x = RevokeLeasesReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[25]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +2778,7 @@ func (x *RevokeLeasesReply) String() string {
 func (*RevokeLeasesReply) ProtoMessage() {}
 
 func (x *RevokeLeasesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[25]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,7 +2791,7 @@ func (x *RevokeLeasesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeLeasesReply.ProtoReflect.Descriptor instead.
 func (*RevokeLeasesReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RevokeLeasesReply) GetRevoked() int32 {
@@ -1947,7 +2809,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[26]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1959,7 +2821,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[26]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1972,7 +2834,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 type ListAgentsReply struct {
@@ -1984,7 +2846,7 @@ type ListAgentsReply struct {
 
 func (x *ListAgentsReply) Reset() {
 	*x = ListAgentsReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[27]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2858,7 @@ func (x *ListAgentsReply) String() string {
 func (*ListAgentsReply) ProtoMessage() {}
 
 func (x *ListAgentsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[27]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2871,7 @@ func (x *ListAgentsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsReply.ProtoReflect.Descriptor instead.
 func (*ListAgentsReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListAgentsReply) GetAgents() []*Agent {
@@ -2035,7 +2897,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[28]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +2909,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[28]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +2922,7 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Agent) GetIncarnation() []byte {
@@ -2131,7 +2993,7 @@ type GetBoundRequest struct {
 
 func (x *GetBoundRequest) Reset() {
 	*x = GetBoundRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[29]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2143,7 +3005,7 @@ func (x *GetBoundRequest) String() string {
 func (*GetBoundRequest) ProtoMessage() {}
 
 func (x *GetBoundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[29]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2156,7 +3018,7 @@ func (x *GetBoundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBoundRequest.ProtoReflect.Descriptor instead.
 func (*GetBoundRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetBoundRequest) GetDimension() string {
@@ -2196,7 +3058,7 @@ type GetBoundReply struct {
 
 func (x *GetBoundReply) Reset() {
 	*x = GetBoundReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[30]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2208,7 +3070,7 @@ func (x *GetBoundReply) String() string {
 func (*GetBoundReply) ProtoMessage() {}
 
 func (x *GetBoundReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[30]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2221,7 +3083,7 @@ func (x *GetBoundReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBoundReply.ProtoReflect.Descriptor instead.
 func (*GetBoundReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetBoundReply) GetBounds() []*Bound {
@@ -2256,7 +3118,7 @@ type Bound struct {
 
 func (x *Bound) Reset() {
 	*x = Bound{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[31]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2268,7 +3130,7 @@ func (x *Bound) String() string {
 func (*Bound) ProtoMessage() {}
 
 func (x *Bound) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[31]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2281,7 +3143,7 @@ func (x *Bound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bound.ProtoReflect.Descriptor instead.
 func (*Bound) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Bound) GetDimension() string {
@@ -2476,15 +3338,17 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\x03R\x05limit\x12\x12\n" +
 	"\x04rule\x18\x04 \x01(\tR\x04rule\x12\x12\n" +
-	"\x04rate\x18\x05 \x01(\tR\x04rate\"\x7f\n" +
+	"\x04rate\x18\x05 \x01(\tR\x04rate\"\xa1\x01\n" +
 	"\x10ListUsageRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
 	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x1f\n" +
 	"\vall_windows\x18\x03 \x01(\bR\n" +
 	"allWindows\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\x05R\x05limit\"<\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\x12\x17\n" +
+	"\x04over\x18\x05 \x01(\x03H\x00R\x04over\x88\x01\x01B\a\n" +
+	"\x05_over\"<\n" +
 	"\x0eListUsageReply\x12*\n" +
-	"\x05usage\x18\x01 \x03(\v2\x14.quotalease.v1.UsageR\x05usage\"\xab\x05\n" +
+	"\x05usage\x18\x01 \x03(\v2\x14.quotalease.v1.UsageR\x05usage\"\xdf\x05\n" +
 	"\x05Usage\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x12-\n" +
 	"\x06window\x18\x02 \x01(\v2\x15.quotalease.v1.WindowR\x06window\x12\x14\n" +
@@ -2512,7 +3376,84 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\arevoked\x18\x14 \x01(\x03R\arevoked\x12\x14\n" +
 	"\x05spent\x18\x15 \x01(\x03R\x05spent\x12\x1a\n" +
 	"\bunleased\x18\x16 \x01(\x03R\bunleased\x12\x14\n" +
-	"\x05bound\x18\x17 \x01(\x03R\x05bound\"\xaf\x01\n" +
+	"\x05bound\x18\x17 \x01(\x03R\x05bound\x12\x16\n" +
+	"\x06credit\x18\x18 \x01(\x03R\x06credit\x12\x1a\n" +
+	"\breleased\x18\x19 \x01(\x03R\breleased\"8\n" +
+	"\vWindowStart\x12\x13\n" +
+	"\x05at_us\x18\x01 \x01(\x03R\x04atUs\x12\x14\n" +
+	"\x05local\x18\x02 \x01(\bR\x05local\"\xb0\x02\n" +
+	"\x15ListStatementsRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
+	"\tdimension\x18\x02 \x01(\tR\tdimension\x12.\n" +
+	"\x04from\x18\x03 \x01(\v2\x1a.quotalease.v1.WindowStartR\x04from\x12*\n" +
+	"\x02to\x18\x04 \x01(\v2\x1a.quotalease.v1.WindowStartR\x02to\x12\x1d\n" +
+	"\n" +
+	"final_only\x18\x05 \x01(\bR\tfinalOnly\x12\x1c\n" +
+	"\trevisions\x18\x06 \x01(\bR\trevisions\x12\x14\n" +
+	"\x05limit\x18\a \x01(\x05R\x05limit\x122\n" +
+	"\x05after\x18\b \x01(\v2\x1c.quotalease.v1.StatementPageR\x05after\"d\n" +
+	"\rStatementPage\x12$\n" +
+	"\x03key\x18\x01 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x12-\n" +
+	"\x06window\x18\x02 \x01(\v2\x15.quotalease.v1.WindowR\x06window\"\x81\x01\n" +
+	"\x13ListStatementsReply\x128\n" +
+	"\n" +
+	"statements\x18\x01 \x03(\v2\x18.quotalease.v1.StatementR\n" +
+	"statements\x120\n" +
+	"\x04next\x18\x02 \x01(\v2\x1c.quotalease.v1.StatementPageR\x04next\"\xda\x04\n" +
+	"\tStatement\x12$\n" +
+	"\x03key\x18\x01 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x12-\n" +
+	"\x06window\x18\x02 \x01(\v2\x15.quotalease.v1.WindowR\x06window\x12\x12\n" +
+	"\x04unit\x18\x03 \x01(\tR\x04unit\x12\x1a\n" +
+	"\btimezone\x18\x04 \x01(\tR\btimezone\x12\x14\n" +
+	"\x05limit\x18\x05 \x01(\x03R\x05limit\x122\n" +
+	"\x06limits\x18\x06 \x03(\v2\x1a.quotalease.v1.LimitChangeR\x06limits\x12\x16\n" +
+	"\x06credit\x18\a \x01(\x03R\x06credit\x12\x1a\n" +
+	"\bbillable\x18\b \x01(\x03R\bbillable\x12\x12\n" +
+	"\x04held\x18\t \x01(\x03R\x04held\x12\x1c\n" +
+	"\tuncertain\x18\n" +
+	" \x01(\x03R\tuncertain\x12 \n" +
+	"\voutstanding\x18\v \x01(\x03R\voutstanding\x12\x1c\n" +
+	"\temergency\x18\f \x01(\x03R\temergency\x12\x1c\n" +
+	"\tovershoot\x18\r \x01(\x03R\tovershoot\x12\x1d\n" +
+	"\n" +
+	"over_limit\x18\x0e \x01(\x03R\toverLimit\x12\x1a\n" +
+	"\brevision\x18\x0f \x01(\x03R\brevision\x12\x14\n" +
+	"\x05final\x18\x10 \x01(\bR\x05final\x12\x13\n" +
+	"\x05at_us\x18\x11 \x01(\x03R\x04atUs\x12 \n" +
+	"\fclosed_at_us\x18\x12 \x01(\x03R\n" +
+	"closedAtUs\x12\x1e\n" +
+	"\vfinal_at_us\x18\x13 \x01(\x03R\tfinalAtUs\x12\x12\n" +
+	"\x04note\x18\x14 \x01(\tR\x04note\"s\n" +
+	"\vLimitChange\x12\x13\n" +
+	"\x05at_us\x18\x01 \x01(\x03R\x04atUs\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12%\n" +
+	"\x0epolicy_version\x18\x03 \x01(\x03R\rpolicyVersion\x12\x12\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\"\xba\x01\n" +
+	"\x12AdjustUsageRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\fR\x02id\x12$\n" +
+	"\x03key\x18\x02 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x122\n" +
+	"\x06window\x18\x03 \x01(\v2\x1a.quotalease.v1.WindowStartR\x06window\x12\x16\n" +
+	"\x06credit\x18\x04 \x01(\x03R\x06credit\x12\x10\n" +
+	"\x03who\x18\x05 \x01(\tR\x03who\x12\x10\n" +
+	"\x03why\x18\x06 \x01(\tR\x03why\"\x92\x01\n" +
+	"\x10AdjustUsageReply\x12\x1a\n" +
+	"\brepeated\x18\x01 \x01(\bR\brepeated\x12*\n" +
+	"\x05usage\x18\x02 \x01(\v2\x14.quotalease.v1.UsageR\x05usage\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision\x12\x1a\n" +
+	"\btimezone\x18\x04 \x01(\tR\btimezone\"\xb8\x01\n" +
+	"\x12ReleaseHeldRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\fR\x02id\x12$\n" +
+	"\x03key\x18\x02 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x122\n" +
+	"\x06window\x18\x03 \x01(\v2\x1a.quotalease.v1.WindowStartR\x06window\x12\x14\n" +
+	"\x05units\x18\x04 \x01(\x03R\x05units\x12\x10\n" +
+	"\x03who\x18\x05 \x01(\tR\x03who\x12\x10\n" +
+	"\x03why\x18\x06 \x01(\tR\x03why\"\xae\x01\n" +
+	"\x10ReleaseHeldReply\x12\x1a\n" +
+	"\brepeated\x18\x01 \x01(\bR\brepeated\x12\x1a\n" +
+	"\breleased\x18\x02 \x01(\x03R\breleased\x12*\n" +
+	"\x05usage\x18\x03 \x01(\v2\x14.quotalease.v1.UsageR\x05usage\x12\x1a\n" +
+	"\brevision\x18\x04 \x01(\x03R\brevision\x12\x1a\n" +
+	"\btimezone\x18\x05 \x01(\tR\btimezone\"\xaf\x01\n" +
 	"\x11ListLeasesRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
 	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x14\n" +
@@ -2599,7 +3540,8 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\x06advice\x18\r \x03(\tR\x06advice\x12\x15\n" +
 	"\x06ttl_us\x18\x0e \x01(\x03R\x05ttlUs\x12\x16\n" +
 	"\x06beyond\x18\x0f \x03(\tR\x06beyond\x12&\n" +
-	"\x0fpeak_per_second\x18\x10 \x01(\x03R\rpeakPerSecond2\xc2\b\n" +
+	"\x0fpeak_per_second\x18\x10 \x01(\x03R\rpeakPerSecond2\xc4\n" +
+	"\n" +
 	"\fAdminService\x12Q\n" +
 	"\vApplyPolicy\x12!.quotalease.v1.ApplyPolicyRequest\x1a\x1f.quotalease.v1.ApplyPolicyReply\x12K\n" +
 	"\tGetPolicy\x12\x1f.quotalease.v1.GetPolicyRequest\x1a\x1d.quotalease.v1.GetPolicyReply\x12T\n" +
@@ -2609,7 +3551,10 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\x0eRemoveOverride\x12$.quotalease.v1.RemoveOverrideRequest\x1a\x1f.quotalease.v1.ApplyPolicyReply\x12W\n" +
 	"\rExplainPolicy\x12#.quotalease.v1.ExplainPolicyRequest\x1a!.quotalease.v1.ExplainPolicyReply\x12Q\n" +
 	"\vListTenants\x12!.quotalease.v1.ListTenantsRequest\x1a\x1f.quotalease.v1.ListTenantsReply\x12K\n" +
-	"\tListUsage\x12\x1f.quotalease.v1.ListUsageRequest\x1a\x1d.quotalease.v1.ListUsageReply\x12N\n" +
+	"\tListUsage\x12\x1f.quotalease.v1.ListUsageRequest\x1a\x1d.quotalease.v1.ListUsageReply\x12Z\n" +
+	"\x0eListStatements\x12$.quotalease.v1.ListStatementsRequest\x1a\".quotalease.v1.ListStatementsReply\x12Q\n" +
+	"\vAdjustUsage\x12!.quotalease.v1.AdjustUsageRequest\x1a\x1f.quotalease.v1.AdjustUsageReply\x12Q\n" +
+	"\vReleaseHeld\x12!.quotalease.v1.ReleaseHeldRequest\x1a\x1f.quotalease.v1.ReleaseHeldReply\x12N\n" +
 	"\n" +
 	"ListLeases\x12 .quotalease.v1.ListLeasesRequest\x1a\x1e.quotalease.v1.ListLeasesReply\x12T\n" +
 	"\fRevokeLeases\x12\".quotalease.v1.RevokeLeasesRequest\x1a .quotalease.v1.RevokeLeasesReply\x12N\n" +
@@ -2629,7 +3574,7 @@ func file_quotalease_v1_admin_proto_rawDescGZIP() []byte {
 	return file_quotalease_v1_admin_proto_rawDescData
 }
 
-var file_quotalease_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_quotalease_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_quotalease_v1_admin_proto_goTypes = []any{
 	(*PolicyFile)(nil),            // 0: quotalease.v1.PolicyFile
 	(*ApplyPolicyRequest)(nil),    // 1: quotalease.v1.ApplyPolicyRequest
@@ -2652,74 +3597,106 @@ var file_quotalease_v1_admin_proto_goTypes = []any{
 	(*ListUsageRequest)(nil),      // 18: quotalease.v1.ListUsageRequest
 	(*ListUsageReply)(nil),        // 19: quotalease.v1.ListUsageReply
 	(*Usage)(nil),                 // 20: quotalease.v1.Usage
-	(*ListLeasesRequest)(nil),     // 21: quotalease.v1.ListLeasesRequest
-	(*ListLeasesReply)(nil),       // 22: quotalease.v1.ListLeasesReply
-	(*Lease)(nil),                 // 23: quotalease.v1.Lease
-	(*RevokeLeasesRequest)(nil),   // 24: quotalease.v1.RevokeLeasesRequest
-	(*RevokeLeasesReply)(nil),     // 25: quotalease.v1.RevokeLeasesReply
-	(*ListAgentsRequest)(nil),     // 26: quotalease.v1.ListAgentsRequest
-	(*ListAgentsReply)(nil),       // 27: quotalease.v1.ListAgentsReply
-	(*Agent)(nil),                 // 28: quotalease.v1.Agent
-	(*GetBoundRequest)(nil),       // 29: quotalease.v1.GetBoundRequest
-	(*GetBoundReply)(nil),         // 30: quotalease.v1.GetBoundReply
-	(*Bound)(nil),                 // 31: quotalease.v1.Bound
-	(*Key)(nil),                   // 32: quotalease.v1.Key
-	(*Window)(nil),                // 33: quotalease.v1.Window
-	(GrantState)(0),               // 34: quotalease.v1.GrantState
+	(*WindowStart)(nil),           // 21: quotalease.v1.WindowStart
+	(*ListStatementsRequest)(nil), // 22: quotalease.v1.ListStatementsRequest
+	(*StatementPage)(nil),         // 23: quotalease.v1.StatementPage
+	(*ListStatementsReply)(nil),   // 24: quotalease.v1.ListStatementsReply
+	(*Statement)(nil),             // 25: quotalease.v1.Statement
+	(*LimitChange)(nil),           // 26: quotalease.v1.LimitChange
+	(*AdjustUsageRequest)(nil),    // 27: quotalease.v1.AdjustUsageRequest
+	(*AdjustUsageReply)(nil),      // 28: quotalease.v1.AdjustUsageReply
+	(*ReleaseHeldRequest)(nil),    // 29: quotalease.v1.ReleaseHeldRequest
+	(*ReleaseHeldReply)(nil),      // 30: quotalease.v1.ReleaseHeldReply
+	(*ListLeasesRequest)(nil),     // 31: quotalease.v1.ListLeasesRequest
+	(*ListLeasesReply)(nil),       // 32: quotalease.v1.ListLeasesReply
+	(*Lease)(nil),                 // 33: quotalease.v1.Lease
+	(*RevokeLeasesRequest)(nil),   // 34: quotalease.v1.RevokeLeasesRequest
+	(*RevokeLeasesReply)(nil),     // 35: quotalease.v1.RevokeLeasesReply
+	(*ListAgentsRequest)(nil),     // 36: quotalease.v1.ListAgentsRequest
+	(*ListAgentsReply)(nil),       // 37: quotalease.v1.ListAgentsReply
+	(*Agent)(nil),                 // 38: quotalease.v1.Agent
+	(*GetBoundRequest)(nil),       // 39: quotalease.v1.GetBoundRequest
+	(*GetBoundReply)(nil),         // 40: quotalease.v1.GetBoundReply
+	(*Bound)(nil),                 // 41: quotalease.v1.Bound
+	(*Key)(nil),                   // 42: quotalease.v1.Key
+	(*Window)(nil),                // 43: quotalease.v1.Window
+	(GrantState)(0),               // 44: quotalease.v1.GrantState
 }
 var file_quotalease_v1_admin_proto_depIdxs = []int32{
 	0,  // 0: quotalease.v1.ApplyPolicyRequest.files:type_name -> quotalease.v1.PolicyFile
 	6,  // 1: quotalease.v1.GetPolicyReply.version:type_name -> quotalease.v1.PolicyVersion
 	5,  // 2: quotalease.v1.GetPolicyReply.overrides:type_name -> quotalease.v1.CommandOverride
-	32, // 3: quotalease.v1.CommandOverride.key:type_name -> quotalease.v1.Key
+	42, // 3: quotalease.v1.CommandOverride.key:type_name -> quotalease.v1.Key
 	6,  // 4: quotalease.v1.ListPoliciesReply.versions:type_name -> quotalease.v1.PolicyVersion
 	5,  // 5: quotalease.v1.AddOverrideRequest.override:type_name -> quotalease.v1.CommandOverride
-	32, // 6: quotalease.v1.RemoveOverrideRequest.key:type_name -> quotalease.v1.Key
-	32, // 7: quotalease.v1.ExplainPolicyRequest.key:type_name -> quotalease.v1.Key
+	42, // 6: quotalease.v1.RemoveOverrideRequest.key:type_name -> quotalease.v1.Key
+	42, // 7: quotalease.v1.ExplainPolicyRequest.key:type_name -> quotalease.v1.Key
 	16, // 8: quotalease.v1.ListTenantsReply.tenants:type_name -> quotalease.v1.Tenant
 	20, // 9: quotalease.v1.Tenant.usage:type_name -> quotalease.v1.Usage
 	17, // 10: quotalease.v1.Tenant.limits:type_name -> quotalease.v1.LimitInForce
 	20, // 11: quotalease.v1.ListUsageReply.usage:type_name -> quotalease.v1.Usage
-	32, // 12: quotalease.v1.Usage.key:type_name -> quotalease.v1.Key
-	33, // 13: quotalease.v1.Usage.window:type_name -> quotalease.v1.Window
-	23, // 14: quotalease.v1.ListLeasesReply.leases:type_name -> quotalease.v1.Lease
-	34, // 15: quotalease.v1.Lease.state:type_name -> quotalease.v1.GrantState
-	32, // 16: quotalease.v1.Lease.key:type_name -> quotalease.v1.Key
-	33, // 17: quotalease.v1.Lease.window:type_name -> quotalease.v1.Window
-	32, // 18: quotalease.v1.RevokeLeasesRequest.key:type_name -> quotalease.v1.Key
-	28, // 19: quotalease.v1.ListAgentsReply.agents:type_name -> quotalease.v1.Agent
-	31, // 20: quotalease.v1.GetBoundReply.bounds:type_name -> quotalease.v1.Bound
-	1,  // 21: quotalease.v1.AdminService.ApplyPolicy:input_type -> quotalease.v1.ApplyPolicyRequest
-	3,  // 22: quotalease.v1.AdminService.GetPolicy:input_type -> quotalease.v1.GetPolicyRequest
-	7,  // 23: quotalease.v1.AdminService.ListPolicies:input_type -> quotalease.v1.ListPoliciesRequest
-	9,  // 24: quotalease.v1.AdminService.RollbackPolicy:input_type -> quotalease.v1.RollbackPolicyRequest
-	10, // 25: quotalease.v1.AdminService.AddOverride:input_type -> quotalease.v1.AddOverrideRequest
-	11, // 26: quotalease.v1.AdminService.RemoveOverride:input_type -> quotalease.v1.RemoveOverrideRequest
-	12, // 27: quotalease.v1.AdminService.ExplainPolicy:input_type -> quotalease.v1.ExplainPolicyRequest
-	14, // 28: quotalease.v1.AdminService.ListTenants:input_type -> quotalease.v1.ListTenantsRequest
-	18, // 29: quotalease.v1.AdminService.ListUsage:input_type -> quotalease.v1.ListUsageRequest
-	21, // 30: quotalease.v1.AdminService.ListLeases:input_type -> quotalease.v1.ListLeasesRequest
-	24, // 31: quotalease.v1.AdminService.RevokeLeases:input_type -> quotalease.v1.RevokeLeasesRequest
-	26, // 32: quotalease.v1.AdminService.ListAgents:input_type -> quotalease.v1.ListAgentsRequest
-	29, // 33: quotalease.v1.AdminService.GetBound:input_type -> quotalease.v1.GetBoundRequest
-	2,  // 34: quotalease.v1.AdminService.ApplyPolicy:output_type -> quotalease.v1.ApplyPolicyReply
-	4,  // 35: quotalease.v1.AdminService.GetPolicy:output_type -> quotalease.v1.GetPolicyReply
-	8,  // 36: quotalease.v1.AdminService.ListPolicies:output_type -> quotalease.v1.ListPoliciesReply
-	2,  // 37: quotalease.v1.AdminService.RollbackPolicy:output_type -> quotalease.v1.ApplyPolicyReply
-	2,  // 38: quotalease.v1.AdminService.AddOverride:output_type -> quotalease.v1.ApplyPolicyReply
-	2,  // 39: quotalease.v1.AdminService.RemoveOverride:output_type -> quotalease.v1.ApplyPolicyReply
-	13, // 40: quotalease.v1.AdminService.ExplainPolicy:output_type -> quotalease.v1.ExplainPolicyReply
-	15, // 41: quotalease.v1.AdminService.ListTenants:output_type -> quotalease.v1.ListTenantsReply
-	19, // 42: quotalease.v1.AdminService.ListUsage:output_type -> quotalease.v1.ListUsageReply
-	22, // 43: quotalease.v1.AdminService.ListLeases:output_type -> quotalease.v1.ListLeasesReply
-	25, // 44: quotalease.v1.AdminService.RevokeLeases:output_type -> quotalease.v1.RevokeLeasesReply
-	27, // 45: quotalease.v1.AdminService.ListAgents:output_type -> quotalease.v1.ListAgentsReply
-	30, // 46: quotalease.v1.AdminService.GetBound:output_type -> quotalease.v1.GetBoundReply
-	34, // [34:47] is the sub-list for method output_type
-	21, // [21:34] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	42, // 12: quotalease.v1.Usage.key:type_name -> quotalease.v1.Key
+	43, // 13: quotalease.v1.Usage.window:type_name -> quotalease.v1.Window
+	21, // 14: quotalease.v1.ListStatementsRequest.from:type_name -> quotalease.v1.WindowStart
+	21, // 15: quotalease.v1.ListStatementsRequest.to:type_name -> quotalease.v1.WindowStart
+	23, // 16: quotalease.v1.ListStatementsRequest.after:type_name -> quotalease.v1.StatementPage
+	42, // 17: quotalease.v1.StatementPage.key:type_name -> quotalease.v1.Key
+	43, // 18: quotalease.v1.StatementPage.window:type_name -> quotalease.v1.Window
+	25, // 19: quotalease.v1.ListStatementsReply.statements:type_name -> quotalease.v1.Statement
+	23, // 20: quotalease.v1.ListStatementsReply.next:type_name -> quotalease.v1.StatementPage
+	42, // 21: quotalease.v1.Statement.key:type_name -> quotalease.v1.Key
+	43, // 22: quotalease.v1.Statement.window:type_name -> quotalease.v1.Window
+	26, // 23: quotalease.v1.Statement.limits:type_name -> quotalease.v1.LimitChange
+	42, // 24: quotalease.v1.AdjustUsageRequest.key:type_name -> quotalease.v1.Key
+	21, // 25: quotalease.v1.AdjustUsageRequest.window:type_name -> quotalease.v1.WindowStart
+	20, // 26: quotalease.v1.AdjustUsageReply.usage:type_name -> quotalease.v1.Usage
+	42, // 27: quotalease.v1.ReleaseHeldRequest.key:type_name -> quotalease.v1.Key
+	21, // 28: quotalease.v1.ReleaseHeldRequest.window:type_name -> quotalease.v1.WindowStart
+	20, // 29: quotalease.v1.ReleaseHeldReply.usage:type_name -> quotalease.v1.Usage
+	33, // 30: quotalease.v1.ListLeasesReply.leases:type_name -> quotalease.v1.Lease
+	44, // 31: quotalease.v1.Lease.state:type_name -> quotalease.v1.GrantState
+	42, // 32: quotalease.v1.Lease.key:type_name -> quotalease.v1.Key
+	43, // 33: quotalease.v1.Lease.window:type_name -> quotalease.v1.Window
+	42, // 34: quotalease.v1.RevokeLeasesRequest.key:type_name -> quotalease.v1.Key
+	38, // 35: quotalease.v1.ListAgentsReply.agents:type_name -> quotalease.v1.Agent
+	41, // 36: quotalease.v1.GetBoundReply.bounds:type_name -> quotalease.v1.Bound
+	1,  // 37: quotalease.v1.AdminService.ApplyPolicy:input_type -> quotalease.v1.ApplyPolicyRequest
+	3,  // 38: quotalease.v1.AdminService.GetPolicy:input_type -> quotalease.v1.GetPolicyRequest
+	7,  // 39: quotalease.v1.AdminService.ListPolicies:input_type -> quotalease.v1.ListPoliciesRequest
+	9,  // 40: quotalease.v1.AdminService.RollbackPolicy:input_type -> quotalease.v1.RollbackPolicyRequest
+	10, // 41: quotalease.v1.AdminService.AddOverride:input_type -> quotalease.v1.AddOverrideRequest
+	11, // 42: quotalease.v1.AdminService.RemoveOverride:input_type -> quotalease.v1.RemoveOverrideRequest
+	12, // 43: quotalease.v1.AdminService.ExplainPolicy:input_type -> quotalease.v1.ExplainPolicyRequest
+	14, // 44: quotalease.v1.AdminService.ListTenants:input_type -> quotalease.v1.ListTenantsRequest
+	18, // 45: quotalease.v1.AdminService.ListUsage:input_type -> quotalease.v1.ListUsageRequest
+	22, // 46: quotalease.v1.AdminService.ListStatements:input_type -> quotalease.v1.ListStatementsRequest
+	27, // 47: quotalease.v1.AdminService.AdjustUsage:input_type -> quotalease.v1.AdjustUsageRequest
+	29, // 48: quotalease.v1.AdminService.ReleaseHeld:input_type -> quotalease.v1.ReleaseHeldRequest
+	31, // 49: quotalease.v1.AdminService.ListLeases:input_type -> quotalease.v1.ListLeasesRequest
+	34, // 50: quotalease.v1.AdminService.RevokeLeases:input_type -> quotalease.v1.RevokeLeasesRequest
+	36, // 51: quotalease.v1.AdminService.ListAgents:input_type -> quotalease.v1.ListAgentsRequest
+	39, // 52: quotalease.v1.AdminService.GetBound:input_type -> quotalease.v1.GetBoundRequest
+	2,  // 53: quotalease.v1.AdminService.ApplyPolicy:output_type -> quotalease.v1.ApplyPolicyReply
+	4,  // 54: quotalease.v1.AdminService.GetPolicy:output_type -> quotalease.v1.GetPolicyReply
+	8,  // 55: quotalease.v1.AdminService.ListPolicies:output_type -> quotalease.v1.ListPoliciesReply
+	2,  // 56: quotalease.v1.AdminService.RollbackPolicy:output_type -> quotalease.v1.ApplyPolicyReply
+	2,  // 57: quotalease.v1.AdminService.AddOverride:output_type -> quotalease.v1.ApplyPolicyReply
+	2,  // 58: quotalease.v1.AdminService.RemoveOverride:output_type -> quotalease.v1.ApplyPolicyReply
+	13, // 59: quotalease.v1.AdminService.ExplainPolicy:output_type -> quotalease.v1.ExplainPolicyReply
+	15, // 60: quotalease.v1.AdminService.ListTenants:output_type -> quotalease.v1.ListTenantsReply
+	19, // 61: quotalease.v1.AdminService.ListUsage:output_type -> quotalease.v1.ListUsageReply
+	24, // 62: quotalease.v1.AdminService.ListStatements:output_type -> quotalease.v1.ListStatementsReply
+	28, // 63: quotalease.v1.AdminService.AdjustUsage:output_type -> quotalease.v1.AdjustUsageReply
+	30, // 64: quotalease.v1.AdminService.ReleaseHeld:output_type -> quotalease.v1.ReleaseHeldReply
+	32, // 65: quotalease.v1.AdminService.ListLeases:output_type -> quotalease.v1.ListLeasesReply
+	35, // 66: quotalease.v1.AdminService.RevokeLeases:output_type -> quotalease.v1.RevokeLeasesReply
+	37, // 67: quotalease.v1.AdminService.ListAgents:output_type -> quotalease.v1.ListAgentsReply
+	40, // 68: quotalease.v1.AdminService.GetBound:output_type -> quotalease.v1.GetBoundReply
+	53, // [53:69] is the sub-list for method output_type
+	37, // [37:53] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_admin_proto_init() }
@@ -2728,13 +3705,14 @@ func file_quotalease_v1_admin_proto_init() {
 		return
 	}
 	file_quotalease_v1_lease_proto_init()
+	file_quotalease_v1_admin_proto_msgTypes[18].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_admin_proto_rawDesc), len(file_quotalease_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

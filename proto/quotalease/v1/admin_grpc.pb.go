@@ -30,6 +30,9 @@ const (
 	AdminService_ExplainPolicy_FullMethodName  = "/quotalease.v1.AdminService/ExplainPolicy"
 	AdminService_ListTenants_FullMethodName    = "/quotalease.v1.AdminService/ListTenants"
 	AdminService_ListUsage_FullMethodName      = "/quotalease.v1.AdminService/ListUsage"
+	AdminService_ListStatements_FullMethodName = "/quotalease.v1.AdminService/ListStatements"
+	AdminService_AdjustUsage_FullMethodName    = "/quotalease.v1.AdminService/AdjustUsage"
+	AdminService_ReleaseHeld_FullMethodName    = "/quotalease.v1.AdminService/ReleaseHeld"
 	AdminService_ListLeases_FullMethodName     = "/quotalease.v1.AdminService/ListLeases"
 	AdminService_RevokeLeases_FullMethodName   = "/quotalease.v1.AdminService/RevokeLeases"
 	AdminService_ListAgents_FullMethodName     = "/quotalease.v1.AdminService/ListAgents"
@@ -55,6 +58,12 @@ type AdminServiceClient interface {
 	ExplainPolicy(ctx context.Context, in *ExplainPolicyRequest, opts ...grpc.CallOption) (*ExplainPolicyReply, error)
 	ListTenants(ctx context.Context, in *ListTenantsRequest, opts ...grpc.CallOption) (*ListTenantsReply, error)
 	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageReply, error)
+	// ListStatements lists what windows that ended are billed by, one page a call.
+	ListStatements(ctx context.Context, in *ListStatementsRequest, opts ...grpc.CallOption) (*ListStatementsReply, error)
+	// AdjustUsage adds a credit to the limit of one window.
+	AdjustUsage(ctx context.Context, in *AdjustUsageRequest, opts ...grpc.CallOption) (*AdjustUsageReply, error)
+	// ReleaseHeld gives held units of one window back to the pool, as uncertain.
+	ReleaseHeld(ctx context.Context, in *ReleaseHeldRequest, opts ...grpc.CallOption) (*ReleaseHeldReply, error)
 	ListLeases(ctx context.Context, in *ListLeasesRequest, opts ...grpc.CallOption) (*ListLeasesReply, error)
 	RevokeLeases(ctx context.Context, in *RevokeLeasesRequest, opts ...grpc.CallOption) (*RevokeLeasesReply, error)
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsReply, error)
@@ -159,6 +168,36 @@ func (c *adminServiceClient) ListUsage(ctx context.Context, in *ListUsageRequest
 	return out, nil
 }
 
+func (c *adminServiceClient) ListStatements(ctx context.Context, in *ListStatementsRequest, opts ...grpc.CallOption) (*ListStatementsReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListStatementsReply)
+	err := c.cc.Invoke(ctx, AdminService_ListStatements_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) AdjustUsage(ctx context.Context, in *AdjustUsageRequest, opts ...grpc.CallOption) (*AdjustUsageReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AdjustUsageReply)
+	err := c.cc.Invoke(ctx, AdminService_AdjustUsage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ReleaseHeld(ctx context.Context, in *ReleaseHeldRequest, opts ...grpc.CallOption) (*ReleaseHeldReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseHeldReply)
+	err := c.cc.Invoke(ctx, AdminService_ReleaseHeld_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminServiceClient) ListLeases(ctx context.Context, in *ListLeasesRequest, opts ...grpc.CallOption) (*ListLeasesReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListLeasesReply)
@@ -218,6 +257,12 @@ type AdminServiceServer interface {
 	ExplainPolicy(context.Context, *ExplainPolicyRequest) (*ExplainPolicyReply, error)
 	ListTenants(context.Context, *ListTenantsRequest) (*ListTenantsReply, error)
 	ListUsage(context.Context, *ListUsageRequest) (*ListUsageReply, error)
+	// ListStatements lists what windows that ended are billed by, one page a call.
+	ListStatements(context.Context, *ListStatementsRequest) (*ListStatementsReply, error)
+	// AdjustUsage adds a credit to the limit of one window.
+	AdjustUsage(context.Context, *AdjustUsageRequest) (*AdjustUsageReply, error)
+	// ReleaseHeld gives held units of one window back to the pool, as uncertain.
+	ReleaseHeld(context.Context, *ReleaseHeldRequest) (*ReleaseHeldReply, error)
 	ListLeases(context.Context, *ListLeasesRequest) (*ListLeasesReply, error)
 	RevokeLeases(context.Context, *RevokeLeasesRequest) (*RevokeLeasesReply, error)
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsReply, error)
@@ -258,6 +303,15 @@ func (UnimplementedAdminServiceServer) ListTenants(context.Context, *ListTenants
 }
 func (UnimplementedAdminServiceServer) ListUsage(context.Context, *ListUsageRequest) (*ListUsageReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListUsage not implemented")
+}
+func (UnimplementedAdminServiceServer) ListStatements(context.Context, *ListStatementsRequest) (*ListStatementsReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListStatements not implemented")
+}
+func (UnimplementedAdminServiceServer) AdjustUsage(context.Context, *AdjustUsageRequest) (*AdjustUsageReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method AdjustUsage not implemented")
+}
+func (UnimplementedAdminServiceServer) ReleaseHeld(context.Context, *ReleaseHeldRequest) (*ReleaseHeldReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReleaseHeld not implemented")
 }
 func (UnimplementedAdminServiceServer) ListLeases(context.Context, *ListLeasesRequest) (*ListLeasesReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListLeases not implemented")
@@ -454,6 +508,60 @@ func _AdminService_ListUsage_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_ListStatements_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListStatementsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListStatements(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListStatements_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListStatements(ctx, req.(*ListStatementsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_AdjustUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AdjustUsageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).AdjustUsage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_AdjustUsage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).AdjustUsage(ctx, req.(*AdjustUsageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ReleaseHeld_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseHeldRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ReleaseHeld(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ReleaseHeld_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ReleaseHeld(ctx, req.(*ReleaseHeldRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AdminService_ListLeases_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListLeasesRequest)
 	if err := dec(in); err != nil {
@@ -568,6 +676,18 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListUsage",
 			Handler:    _AdminService_ListUsage_Handler,
+		},
+		{
+			MethodName: "ListStatements",
+			Handler:    _AdminService_ListStatements_Handler,
+		},
+		{
+			MethodName: "AdjustUsage",
+			Handler:    _AdminService_AdjustUsage_Handler,
+		},
+		{
+			MethodName: "ReleaseHeld",
+			Handler:    _AdminService_ReleaseHeld_Handler,
 		},
 		{
 			MethodName: "ListLeases",

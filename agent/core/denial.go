@@ -1,0 +1,143 @@
+package core
+
+import (
+	"math"
+	"time"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// denial is a "no" that is remembered: costs of at least cost are denied until it lapses or
+// the account's generation grows.
+type denial struct {
+	cost       int64
+	reason     quota.Reason
+	until      Instant
+	retryAt    Instant // 0: no moment is known
+	window     int64   // its start
+	generation int64
+	largest    int64 // with too_large
+	drained    bool  // nothing was left for anyone: the ledger will say when that changes
+}
+
+func (d *denial) covers(now Instant, cost int64) bool {
+	return d != nil && cost >= d.cost && now < d.until
+}
+
+// denies is the denial that answers a cost, if one does. That nothing is left for anyone is no
+// answer to a cost that this agent holds itself, in pieces: they can be given for a lease of it.
+func (k *Key) denies(now Instant, cost int64) *denial {
+	d := k.denial.Load()
+	if !d.covers(now, cost) || d.drained && k.left(now) >= cost {
+		return nil
+	}
+	return d
+}
+
+// deny remembers a denial, which answers the callers that it covers.
+func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, from *pb.Decision) {
+	window, generation := from.GetWindow().GetStartUs(), from.GetGeneration()
+	if k.overtaken(window, generation) {
+		return // the next ask decides
+	}
+	d := &denial{cost: cost, reason: reason, window: window, generation: generation}
+	end := c.windowEnd(from.GetWindow())
+	switch wait := micros(from.GetRetryInUs()); {
+	case reason == quota.LeasedOut:
+		d.until = c.retryLeasedOut(now, k, window, generation)
+		d.retryAt = d.until
+	case wait > 0:
+		d.until, d.retryAt = now+wait, now+wait
+	case end < never:
+		d.until, d.retryAt = end, end
+	default:
+		d.until = now + k.dim.Load().TTL
+	}
+	d.until = min(d.until, end)
+	if reason == quota.TooLarge {
+		d.retryAt = 0
+		if v := k.view.Load(); v != nil {
+			d.largest = v.limit
+		}
+	}
+	k.denial.Store(d)
+}
+
+// retryLeasedOut is when to ask again for units that are in others' hands. They may be back
+// at any moment, so the first time is soon; but who asks in vain asks ever more rarely, and
+// not at all while the ledger's word stands that it will tell.
+func (c *Core) retryLeasedOut(now Instant, k *Key, window, generation int64) Instant {
+	if d := k.denial.Load(); d != nil && d.drained && d.window == window && d.generation >= generation && now < d.until {
+		return d.until
+	}
+	ttl := k.dim.Load().TTL
+	wait := min(max(ttl/8, 20*time.Millisecond)<<min(k.vain, 3), max(ttl, 20*time.Millisecond))
+	k.vain++
+	return now + c.Jitter(wait)
+}
+
+// drain remembers that nothing is left of the account, so that no round trip is needed to
+// learn it. It holds until the account grows, or for a ttl, should that news be lost.
+func (c *Core) drain(now Instant, k *Key, w *pb.Window, generation int64) {
+	if k.overtaken(w.GetStartUs(), generation) {
+		return
+	}
+	until := min(now+k.dim.Load().TTL, c.windowEnd(w))
+	if d := k.denial.Load(); d.covers(now, 1) && d.until >= until {
+		return
+	}
+	k.denial.Store(&denial{cost: 1, reason: quota.LeasedOut, until: until, retryAt: until,
+		window: w.GetStartUs(), generation: generation, drained: true})
+}
+
+// overtaken reports that what was decided at this generation of this window is history.
+func (k *Key) overtaken(window, generation int64) bool {
+	if k.heard.window == window && k.heard.generation > generation {
+		return true
+	}
+	v := k.view.Load()
+	return v != nil && (window < v.window.GetStartUs() || window == v.window.GetStartUs() && v.generation > generation)
+}
+
+// grew forgets a denial that a newer generation of the account, or a newer window, has
+// overtaken.
+func (c *Core) grew(k *Key, window, generation int64) {
+	d := k.denial.Load()
+	if d == nil || d.reason == quota.UnknownTenant || window < d.window || window == d.window && generation <= d.generation {
+		return
+	}
+	k.denial.Store(nil)
+	k.lowSent.Store(false)
+	k.vain = 0
+}
+
+// sure makes of "nothing is left" what the ledger says of it now: that all was used, which no
+// return of units changes, or still not.
+func (c *Core) sure(now Instant, k *Key, v *view, reason quota.Reason) {
+	d := k.denial.Load()
+	if reason != quota.Exhausted || v.windowEnd == 0 || v.windowEnd <= now {
+		return
+	}
+	if d == nil || !d.drained || d.window != v.window.GetStartUs() {
+		return
+	}
+	k.denial.Store(&denial{cost: 1, reason: reason, until: v.windowEnd, retryAt: v.windowEnd,
+		window: d.window, generation: max(d.generation, v.generation)})
+}
+
+// never is later than any moment.
+const never Instant = math.MaxInt64
+
+// windowEnd is when a window ends, by the estimate of ledger time; never, if it is endless.
+func (c *Core) windowEnd(w *pb.Window) Instant {
+	if w.GetEndUs() == 0 {
+		return never
+	}
+	return c.instant(w.GetEndUs())
+}
+
+// instant is when the ledger's clock will show, or showed, us.
+func (c *Core) instant(us int64) Instant {
+	return c.ledgerOn + time.UnixMicro(us).Sub(c.ledgerAt)
+}

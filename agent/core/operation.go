@@ -1,0 +1,108 @@
+package core
+
+import (
+	"time"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// Operation is what a caller asks to do, and which quotas that draws on.
+type Operation struct {
+	Takes  []DimensionCost
+	outage *outage // nil: each dimension its own
+}
+
+// outage is what policy says of a loss of contact.
+type outage struct {
+	open  bool          // go on and count; else deny
+	after time.Duration // not before so long without contact
+	span  time.Duration // and for so long at most
+}
+
+func readOutage(o *pb.Outage) outage {
+	return outage{open: o.GetMode() == "open", after: micros(o.GetAfterUs()), span: micros(o.GetForUs())}
+}
+
+// Operation returns an operation of the catalogue in force, or nil. Any goroutine may call it.
+func (c *Core) Operation(name string) *Operation {
+	if ops := c.operations.Load(); ops != nil {
+		return (*ops)[name]
+	}
+	return nil
+}
+
+func readOperations(c *pb.Catalogue) map[string]*Operation {
+	ops := make(map[string]*Operation, len(c.GetOperations()))
+	for _, o := range c.GetOperations() {
+		op := &Operation{}
+		for _, t := range o.GetTakes() {
+			op.Takes = append(op.Takes, DimensionCost{Dimension: t.GetDimension(), Cost: t.GetCost()})
+		}
+		if o.GetOutage().GetMode() != "" {
+			out := readOutage(o.GetOutage())
+			op.outage = &out
+		}
+		ops[o.GetName()] = op
+	}
+	return ops
+}
+
+// verdict is what a caller is told for whom no lease came: an outage follows its outage mode
+// (DESIGN 6), a key that is merely cold its cold rule (DESIGN 5). It charges nothing.
+func (c *Core) verdict(now Instant, k *Key, cost int64, lane bool, out outage) Outcome {
+	dim := k.dim.Load()
+	t := k.answer(now, k.left(now))
+	if c.cutOff(now) || c.stopping {
+		var lost Instant
+		if c.Failing() {
+			lost = now - max(c.contact, c.lostAt-dim.beat())
+		}
+		open := out.open && dim.Class != quota.Exact && lost >= out.after && lost < out.after+out.span
+		if open && cost > 0 && !c.stopping && c.contacted {
+			t.Allowed, t.Reason = true, quota.OpenMode
+			return Outcome{Taken: t}
+		}
+		t.RetryIn = max(c.retryAt-now, 250*time.Millisecond)
+		return Outcome{Taken: t, Unavailable: true}
+	}
+	if lane || cost == 0 {
+		return Outcome{Taken: t, Unavailable: true}
+	}
+	if at, ok := k.releases(now, cost); ok {
+		return Outcome{Taken: k.dripping(now, at)}
+	}
+	if owed := c.debts[k.ID]; cost <= dim.debt-owed && (owed > 0 || len(c.debts) < c.cfg.MaxKeys) {
+		t.Allowed, t.Reason = true, quota.Cold
+		return Outcome{Taken: t}
+	}
+	t.Denied, t.Reason, t.RetryIn = true, quota.Cold, 2*c.rtt
+	return Outcome{Taken: t}
+}
+
+// chargeFree counts what a verdict let pass without a lease.
+func (c *Core) chargeFree(now Instant, k *Key, cost int64, reason quota.Reason) {
+	if reason == quota.Cold {
+		c.debts[k.ID] += cost
+	}
+	c.addUnleased(now, k, cost)
+}
+
+// without answers a caller for whom no lease came, and charges what passes all the same.
+func (c *Core) without(now Instant, k *Key, w *Waiter) Outcome {
+	o := c.verdict(now, k, w.Cost, w.exact, k.dim.Load().outage)
+	if o.Allowed {
+		c.chargeFree(now, k, w.Cost, o.Reason)
+	}
+	return o
+}
+
+// disappoint ends a caller's wait because the ledger cannot be asked.
+func (c *Core) disappoint(now Instant, w *Waiter, k *Key) {
+	if w.group != nil {
+		c.leaveLines(w.group)
+		c.attempt(now, w.group, true)
+		return
+	}
+	c.finish(now, w, c.without(now, k, w))
+}

@@ -1,0 +1,42 @@
+package core
+
+// putBack gives a lease what was taken from it a moment ago.
+func (c *Core) putBack(now Instant, k *Key, l *Lease, units int64) {
+	if !l.bucket.put(units) {
+		c.refundLate(now, k, l, units)
+	}
+}
+
+// refund gives units back that were taken for longer than a moment. They can be taken anew
+// from a lease that lives, unless this agent would then hold more than it may: the rest goes
+// back to the ledger, as it does on a lease that has ended (3.11).
+func (c *Core) refund(now Instant, k *Key, l *Lease, units int64) {
+	if !l.isSealed && now >= l.deadline {
+		c.end(now, k, l)
+	}
+	if l.isSealed {
+		c.refundLate(now, k, l, units)
+		return
+	}
+	room := units
+	if v := k.view.Load(); v != nil && v.leaseCap >= 0 {
+		room = max(0, min(units, v.leaseCap-k.left(now)))
+	}
+	l.back += units - room
+	if room > 0 {
+		l.bucket.put(room)
+	}
+	c.speak(now, k)
+	c.tend(now, k)
+}
+
+// refundLate reports units as refunded on a lease that was sealed.
+func (c *Core) refundLate(now Instant, k *Key, l *Lease, units int64) {
+	if l.gone { // its last word has one more word after it
+		l.gone = false
+		k.past -= l.taken()
+		k.closing = append(k.closing, l)
+	}
+	l.late += units
+	c.speak(now, k)
+}

@@ -1,0 +1,133 @@
+package core
+
+import (
+	"time"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// A key in use has its lease for the next window before that begins, so that the boundary is
+// no stall: it asks at a moment of its own in the lead interval, at most half a ttl long, so
+// that it is no stampede either, and a Sync that goes out before that moment takes the ask
+// along.
+
+// lead is what a key has planned for the next window.
+type lead struct {
+	window  int64   // start of the window that the plan is for
+	at      Instant // when it is asked for, unless a Sync went out before
+	done    bool    // granted, denied, or not to be had
+	waiting bool    // for a Sync, in the core's line
+}
+
+// coming returns the window after the present one and when that begins. It is known once the
+// ledger named it; from there on the calendar tells.
+func (c *Core) coming(now Instant, k *Key) (w *pb.Window, at Instant, length time.Duration) {
+	v := k.view.Load()
+	if v == nil || v.next == nil || v.windowEnd == 0 || c.ledgerErr == unknownErr {
+		return nil, 0, 0
+	}
+	if v.windowEnd > now {
+		return v.next, v.windowEnd, v.length
+	}
+	calendar := k.dim.Load().Calendar
+	present := calendar.WindowAt(c.LedgerTime(now))
+	next := calendar.Next(present)
+	w = &pb.Window{StartUs: unixMicros(next.Start), EndUs: unixMicros(next.End)}
+	return w, c.instant(w.StartUs), next.Start.Sub(present.Start)
+}
+
+// considerNext plans or makes the ask for the next window. It returns when to look again.
+func (c *Core) considerNext(now Instant, k *Key) Instant {
+	if a := k.next; a != nil && a.sent && now-a.firstSent >= k.dim.Load().TTL/2 {
+		c.withdraw(k, &k.next)
+	}
+	w, begins, length := c.coming(now, k)
+	if w == nil || begins <= now || !c.leases(now, k) {
+		return never
+	}
+	if k.lead.window != w.GetStartUs() {
+		k.lead = lead{window: w.GetStartUs(), at: begins - c.drawLead(k, length), waiting: k.lead.waiting}
+	}
+	opens := begins - c.longestLead(k, length)
+	switch {
+	case k.lead.done || k.next != nil:
+		return begins
+	case now < opens:
+		return opens
+	case !k.usedLately(now):
+		return begins
+	case now < k.lead.at:
+		if !k.lead.waiting {
+			k.lead.waiting = true
+			c.leading = append(c.leading, k)
+		}
+		return k.lead.at
+	}
+	c.askNext(now, k, w)
+	return begins
+}
+
+// leases reports that a key may have leases at all.
+func (c *Core) leases(now Instant, k *Key) bool {
+	v := k.view.Load()
+	return k.dim.Load().Class != quota.Exact && now >= k.exactUntil && (v == nil || v.leaseCap != 0)
+}
+
+// longestLead is half a ttl, or the whole window if that is shorter, less what the estimate of
+// the ledger's clock may be off: an ask that comes too soon is refused.
+func (c *Core) longestLead(k *Key, length time.Duration) time.Duration {
+	most := min(k.dim.Load().TTL/2, length)
+	return max(0, most-2*c.ledgerErr-most/maxDrift-time.Millisecond)
+}
+
+// drawLead picks how long before the boundary the ask is sent: evenly over the interval, but
+// soon enough for its answer to be there.
+func (c *Core) drawLead(k *Key, length time.Duration) time.Duration {
+	most := c.longestLead(k, length)
+	least := min(most, c.margin(k))
+	return least + time.Duration(c.rng.Int64N(int64(most-least)+1))
+}
+
+// askNext starts the ask for the next window.
+func (c *Core) askNext(now Instant, k *Key, w *pb.Window) {
+	k.demand.sample(now, k.total(), k.dim.Load().TTL)
+	need := k.usual()
+	k.next = &ask{id: c.newID(now), window: w, need: need, want: c.want(now, k, need, 0)}
+	c.mark(k)
+}
+
+// takeAlong puts the asks for the next window that wait for a Sync into the one that is about
+// to go out.
+func (c *Core) takeAlong(now Instant) {
+	leading := c.leading
+	c.leading = nil
+	for _, k := range leading {
+		k.lead.waiting = false
+		w, begins, length := c.coming(now, k)
+		if !k.known() || w == nil || begins <= now || now < begins-c.longestLead(k, length) {
+			continue // the window that it waited to ask for has begun without it
+		}
+		planned := k.lead.window == w.GetStartUs() && !k.lead.done && k.next == nil
+		if planned && c.leases(now, k) && k.usedLately(now) {
+			c.askNext(now, k, w)
+		}
+	}
+}
+
+// decidedNext takes in the answer to an ask for the next window. Whatever it is, that window
+// is not asked for again before it has begun; only an ask that the ledger refused as one that
+// came too soon is repeated, each time when half of the way is gone.
+func (c *Core) decidedNext(now Instant, k *Key, a *ask, d *pb.Decision) {
+	k.lead.done = true
+	if d.GetFault() != nil {
+		c.faults[d.GetFault().GetCode()]++
+		if begins := c.instant(a.window.GetStartUs()); begins-now > 2*c.margin(k) && k.lead.window == a.window.GetStartUs() {
+			k.lead.done, k.lead.at = false, now+(begins-now)/2
+		}
+		return
+	}
+	if d.GetAmount() > 0 {
+		c.install(now, k, a, d)
+	}
+}

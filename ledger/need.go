@@ -1,0 +1,63 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// wantedEvery is how often the holders of one account's leases are asked to give back what they
+// do not need.
+const wantedEvery = 100 * time.Millisecond
+
+// deny gives a decision that found no room its reason. Who was denied waits for growth, and may
+// make others give way.
+func (b *Book) deny(a *Account, g *Grant, reason quota.Reason) {
+	g.Reason = reason
+	a.Waiting = true
+	if !b.idleHelps(a, g) {
+		return
+	}
+	now := b.nowAt(a)
+	if !a.WantedAt.IsZero() && now.Sub(a.WantedAt) < wantedEvery {
+		return
+	}
+	a.WantedAt = now
+	b.record(Event{
+		Kind: EventWanted, Account: a.ID, Agent: g.Agent, Units: g.Need, Generation: a.Generation, Note: string(g.Reason),
+	})
+}
+
+// idleHelps reports that a denial is due to units in the hands of others: they would serve it
+// if they came back. Of a rate key that is so if time does not bring what is missing sooner.
+func (b *Book) idleHelps(a *Account, g *Grant) bool {
+	if a.Outstanding-b.holds(a.ID, g.Agent) < 1 {
+		return false
+	}
+	switch g.Reason {
+	case quota.LeasedOut:
+		return true
+	case quota.ExactLane:
+		return a.Exposure() < g.Need
+	case quota.Exhausted:
+		wait := a.retryIn(g.Need)
+		return a.metered() && (wait == 0 || wait > wantedEvery)
+	}
+	return false
+}
+
+// drained records that a grant or a spend took the last of an account that others use too. It
+// happens once a generation: there is more only when something grows. A rate key's bucket
+// fills by itself, so it is never drained. Who was told so does not ask any more, so that growth
+// is news to them as it is to those who were denied.
+func (b *Book) drained(a *Account) {
+	if a.Kind == quota.RateLimit || b.spendable(a) > 0 || b.Agents(a.ID.Key, a.Terms) < 2 {
+		return
+	}
+	a.Waiting = true
+	b.record(Event{Kind: EventDrained, Account: a.ID, Generation: a.Generation, Note: string(b.whyNot(a, 1))})
+}
+
+// growthHelps reports that growth is worth a notice to those who were denied. More exposure
+// for a rate key whose bucket is empty is not: they know how long it takes to fill.
+func (a *Account) growthHelps() bool { return !a.metered() || a.Headroom() > 0 }
