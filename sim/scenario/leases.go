@@ -36,7 +36,7 @@ func newLeases(r *run) (*leases, error) {
 		return nil, err
 	}
 	cfg := controlplane.DefaultConfig()
-	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Policies = m.store, m.store, m.store, m.log
+	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Billing, cfg.Policies = m.store, m.store, m.store, m.store, m.log
 	cfg.Now, cfg.Random = m.clock, clockwork.NewStream(r.Seed, 1)
 	cfg.Retention = retention
 	m.store.SetRetention(retention)
