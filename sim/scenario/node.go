@@ -35,6 +35,7 @@ type node struct {
 	spending bool
 	listener *controlplane.Listener
 	hookWait time.Duration
+	heardAt  time.Duration             // when the latest notice arrives: a stream keeps its order
 	spent    map[core.ID]time.Duration // of the reply that is being taken in: when the ledger recorded it
 }
 
@@ -266,7 +267,8 @@ func (n *node) hear() {
 		if len(notices) == 0 {
 			return
 		}
-		n.after(n.latency(n.agent), func() { n.noticed(notices) })
+		n.heardAt = max(n.heardAt, n.now+n.latency(n.agent))
+		n.after(n.heardAt-n.now, func() { n.noticed(notices) })
 	}
 }
 
