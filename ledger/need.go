@@ -58,6 +58,10 @@ func (b *Book) drained(a *Account) {
 	b.record(Event{Kind: EventDrained, Account: a.ID, Generation: a.Generation, Note: string(b.whyNot(a, 1))})
 }
 
-// growthHelps reports that growth is worth a notice to those who were denied. More exposure
-// for a rate key whose bucket is empty is not: they know how long it takes to fill.
-func (a *Account) growthHelps() bool { return !a.metered() || a.Headroom() > 0 }
+// growthHelps reports that growth is worth a notice to those who were denied: something is to be
+// had. That reports turn what was outstanding into use leaves more room in the budget, and of a
+// quota that is spent still nothing.
+func (a *Account) growthHelps() bool {
+	movable := a.Class == quota.Bounded && !a.metered() && a.Held > 0 && a.Exposure() > 0
+	return a.Headroom() > 0 || movable
+}

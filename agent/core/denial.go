@@ -37,15 +37,16 @@ func (k *Key) denies(now Instant, cost int64) *denial {
 
 // deny remembers a denial, which answers the callers that it covers.
 func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, from *pb.Decision) {
-	window, generation := from.GetWindow().GetStartUs(), from.GetGeneration()
-	if k.overtaken(window, generation) {
+	window := from.GetWindow().GetStartUs()
+	generation, stands := k.stands(window, from.GetGeneration())
+	if !stands {
 		return // the next ask decides
 	}
 	d := &denial{cost: cost, reason: reason, window: window, generation: generation}
 	end := c.windowEnd(from.GetWindow())
 	switch wait := micros(from.GetRetryInUs()); {
 	case reason == quota.LeasedOut:
-		d.until = c.retryLeasedOut(now, k, window, generation)
+		d.until = c.retryLeasedOut(now, k, window)
 		d.retryAt = d.until
 	case wait > 0:
 		d.until, d.retryAt = now+wait, now+wait
@@ -67,8 +68,8 @@ func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, from *
 // retryLeasedOut is when to ask again for units that are in others' hands. They may be back
 // at any moment, so the first time is soon; but who asks in vain asks ever more rarely, and
 // not at all while the ledger's word stands that it will tell.
-func (c *Core) retryLeasedOut(now Instant, k *Key, window, generation int64) Instant {
-	if d := k.denial.Load(); d != nil && d.drained && d.window == window && d.generation >= generation && now < d.until {
+func (c *Core) retryLeasedOut(now Instant, k *Key, window int64) Instant {
+	if d := k.denial.Load(); d != nil && d.drained && d.window == window && now < d.until {
 		return d.until
 	}
 	ttl := k.dim.Load().TTL
@@ -80,7 +81,8 @@ func (c *Core) retryLeasedOut(now Instant, k *Key, window, generation int64) Ins
 // drain remembers that nothing is left of the account, so that no round trip is needed to
 // learn it. It holds until the account grows, or for a ttl, should that news be lost.
 func (c *Core) drain(now Instant, k *Key, w *pb.Window, generation int64) {
-	if k.overtaken(w.GetStartUs(), generation) {
+	generation, stands := k.stands(w.GetStartUs(), generation)
+	if !stands {
 		return
 	}
 	until := min(now+k.dim.Load().TTL, c.windowEnd(w))
@@ -91,13 +93,40 @@ func (c *Core) drain(now Instant, k *Key, w *pb.Window, generation int64) {
 		window: w.GetStartUs(), generation: generation, drained: true})
 }
 
-// overtaken reports that what was decided at this generation of this window is history.
-func (k *Key) overtaken(window, generation int64) bool {
-	if k.heard.window == window && k.heard.generation > generation {
-		return true
+// stands is the generation at which a "no" of an earlier one still holds, and whether it does:
+// until the account has grown or, if the ledger says of a later generation that nothing is to be
+// had even so, at that one. Most growth is room in the budget, which brings nobody a unit.
+func (k *Key) stands(window, generation int64) (int64, bool) {
+	heard := int64(0)
+	if k.heard.window == window {
+		heard = k.heard.generation
 	}
 	v := k.view.Load()
-	return v != nil && (window < v.window.GetStartUs() || window == v.window.GetStartUs() && v.generation > generation)
+	if v != nil && window < v.window.GetStartUs() {
+		return 0, false
+	}
+	if v != nil && window == v.window.GetStartUs() && v.generation > generation {
+		return v.generation, v.spent() && v.generation >= heard
+	}
+	return generation, heard <= generation
+}
+
+// spent reports that the ledger said of the account that not even one unit is to be had.
+func (v *view) spent() bool { return v.reason == quota.Exhausted || v.reason == quota.LeasedOut }
+
+// renewed keeps a remembered denial when the ledger says of a newer generation of its window that
+// not even one unit is to be had; else it goes (see grew).
+func (c *Core) renewed(k *Key, v *view) {
+	d := k.denial.Load()
+	if d != nil && v.spent() && d.window == v.window.GetStartUs() && (d.reason == quota.Exhausted || d.reason == quota.LeasedOut) {
+		if v.generation > d.generation {
+			again := *d
+			again.cost, again.generation = min(d.cost, 1), v.generation
+			k.denial.Store(&again)
+		}
+		return
+	}
+	c.grew(k, v.window.GetStartUs(), v.generation)
 }
 
 // grew forgets a denial that a newer generation of the account, or a newer window, has
@@ -114,15 +143,15 @@ func (c *Core) grew(k *Key, window, generation int64) {
 
 // sure makes of "nothing is left" what the ledger says of it now: that all was used, which no
 // return of units changes, or still not.
-func (c *Core) sure(now Instant, k *Key, v *view, reason quota.Reason) {
+func (c *Core) sure(now Instant, k *Key, v *view) {
 	d := k.denial.Load()
-	if reason != quota.Exhausted || v.windowEnd == 0 || v.windowEnd <= now {
+	if v.reason != quota.Exhausted || v.windowEnd == 0 || v.windowEnd <= now {
 		return
 	}
 	if d == nil || !d.drained || d.window != v.window.GetStartUs() {
 		return
 	}
-	k.denial.Store(&denial{cost: 1, reason: reason, until: v.windowEnd, retryAt: v.windowEnd,
+	k.denial.Store(&denial{cost: 1, reason: v.reason, until: v.windowEnd, retryAt: v.windowEnd,
 		window: d.window, generation: max(d.generation, v.generation)})
 }
 

@@ -40,9 +40,10 @@ type Key struct {
 
 	heard      heard
 	lead       lead
-	vain       int  // asks in a row that found all units in others' hands
-	deferred   bool // in line for whatever Sync goes out next
-	refresh    bool // the next Sync names the key, to learn its state
+	vain       int     // asks in a row that found all units in others' hands
+	deferred   bool    // in line for whatever Sync goes out next
+	learned    Instant // when the ledger last told of its state
+	refresh    bool    // the next Sync names the key, to learn its state
 	exactUntil Instant
 	nextAsk    Instant // not before, after a lease that came too late
 	modest     Instant // until then nothing is fetched ahead: others are in need
@@ -277,6 +278,7 @@ type view struct {
 	leaseCap      int64
 	generation    int64
 	policyVersion int64
+	reason        quota.Reason // why a cost of 1 would be denied; empty: it would not
 	window        *pb.Window
 	windowEnd     Instant       // by the estimate of ledger time; 0: endless
 	length        time.Duration // of the window

@@ -157,7 +157,7 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 	}
 	v := &view{
 		limit: st.GetLimit(), headroom: st.GetHeadroom(), leaseCap: st.GetLeaseCap(), generation: st.GetGeneration(),
-		policyVersion: st.GetPolicyVersion(), window: st.GetWindow(),
+		policyVersion: st.GetPolicyVersion(), window: st.GetWindow(), reason: quota.Reason(st.GetReason()),
 	}
 	if end := st.GetWindow().GetEndUs(); end > 0 {
 		v.length = micros(end - st.GetWindow().GetStartUs())
@@ -171,9 +171,10 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 	if old.newerThan(v) {
 		v = old // a newer answer overtook this one
 	} else {
+		k.learned = now
 		k.view.Store(v)
-		c.grew(k, v.window.GetStartUs(), v.generation)
-		c.sure(now, k, v, quota.Reason(st.GetReason()))
+		c.renewed(k, v)
+		c.sure(now, k, v)
 	}
 	for _, w := range k.waiters {
 		if w.Cost == 0 {
@@ -213,16 +214,17 @@ func (c *Core) Notice(now Instant, n *pb.Notice) {
 	}
 	// An account of another window grows for reasons that do not concern this one.
 	if w := c.present(now, k, n.GetWindow()); w != nil {
-		if k.heard.window != w.GetStartUs() {
-			k.heard = heard{window: w.GetStartUs()}
-		}
-		k.heard.generation = max(k.heard.generation, n.GetGeneration())
-		c.grew(k, w.GetStartUs(), n.GetGeneration())
-		if n.GetDrained() {
+		switch {
+		case n.GetDrained():
 			c.drain(now, k, w, n.GetGeneration())
-		}
-		if n.GetWanted() {
+		case n.GetWanted():
 			c.share(now, k)
+		default:
+			if k.heard.window != w.GetStartUs() {
+				k.heard = heard{window: w.GetStartUs()}
+			}
+			k.heard.generation = max(k.heard.generation, n.GetGeneration())
+			c.grew(k, w.GetStartUs(), n.GetGeneration())
 		}
 	}
 	c.tend(now, k)

@@ -64,6 +64,9 @@ func (c *Core) BuildSync(now Instant) *pb.SyncRequest {
 		c.heartbeat(now) // one that is due soon needs no Sync of its own
 	}
 	c.gather(now)
+	if c.silent(now) {
+		return nil
+	}
 	s := &syncInFlight{sent: now, request: &pb.SyncRequest{Hello: c.hello()}}
 	s.request.Cancels = c.cancels[:min(len(c.cancels), maxAsks)]
 	for _, k := range c.dirty {
@@ -89,18 +92,43 @@ func (c *Core) heartbeat(now Instant) {
 	every := maxHeartbeat
 	for _, k := range c.keys {
 		every = min(every, k.dim.Load().beat())
-		if k.denial.Load() != nil {
+		if k.denial.Load() != nil && now-k.learned >= k.dim.Load().TTL/2 {
 			k.refresh = true
 			c.mark(k)
 		}
 		for _, l := range k.held() {
-			if l.now() != l.reported {
+			if l.left() > 0 && l.now() != l.reported { // what a spent one has to say can wait
 				c.mark(k)
 			}
 		}
 	}
 	every = max(every, minHeartbeat)
 	c.syncAt, c.beat = now+c.Jitter(every), every/2
+}
+
+// silent puts off a heartbeat that has nothing to say: contact, and news of a key that is denied,
+// once a ttl are enough, and another Sync may come before. Without a key the pace is the longest there is; where an outage mode
+// counts the time without contact, every heartbeat is sent.
+func (c *Core) silent(now Instant) bool {
+	if len(c.dirty) > 0 || len(c.cancels) > 0 || c.Failing() || len(c.keys) == 0 || !c.contacted {
+		return false
+	}
+	at := c.contact + 2*maxHeartbeat
+	for _, k := range c.keys {
+		d := k.dim.Load()
+		if d.outage.open {
+			return false
+		}
+		at = min(at, c.contact+d.TTL*7/8)
+		if k.denial.Load() != nil {
+			at = min(at, k.learned+d.TTL*7/8)
+		}
+	}
+	if at <= now {
+		return false
+	}
+	c.syncAt = at
+	return true
 }
 
 // add puts all that a key has to say into the request: reports before asks, so that the

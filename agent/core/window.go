@@ -46,7 +46,10 @@ func (c *Core) considerNext(now Instant, k *Key) Instant {
 	if w == nil || begins <= now || !c.leases(now, k) {
 		return never
 	}
-	if k.lead.window != w.GetStartUs() {
+	if k.lead.window > w.GetStartUs() {
+		return begins // the estimate of the clock went back over the boundary: that one was asked for
+	}
+	if k.lead.window < w.GetStartUs() {
 		k.lead = lead{window: w.GetStartUs(), at: begins - c.drawLead(k, length), waiting: k.lead.waiting}
 	}
 	opens := begins - c.longestLead(k, length)
