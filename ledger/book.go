@@ -32,8 +32,7 @@ type Book struct {
 
 	accounts     map[AccountID]*Account
 	grants       map[ID]*Grant
-	ofAccount    map[AccountID][]*Grant // the same grants, by account, in the order loaded or made
-	participants map[participantID]*Participant
+	ofAccount    map[AccountID][]*Grant       // the same grants, by account, in the order loaded or made
 	interested   map[quota.Key][]*Participant // the same, by key
 	incarnations map[ID]*Incarnation
 	expired      map[AccountID]bool // due leases of the account were closed in this book
@@ -59,7 +58,6 @@ func NewBook(l Loaded) *Book {
 		accounts:          make(map[AccountID]*Account, len(l.Accounts)),
 		grants:            make(map[ID]*Grant, len(l.Grants)),
 		ofAccount:         make(map[AccountID][]*Grant, len(l.Accounts)),
-		participants:      make(map[participantID]*Participant, len(l.Participants)),
 		interested:        map[quota.Key][]*Participant{},
 		incarnations:      make(map[ID]*Incarnation, len(l.Incarnations)),
 		expired:           map[AccountID]bool{},
@@ -313,7 +311,7 @@ func (b *Book) Changes() Changes {
 	slices.SortFunc(c.Folded, CompareIDs)
 	c.FoldedTally = b.foldedTallies
 	for id := range b.dirtyParticipants {
-		c.Participants = append(c.Participants, *b.participants[id])
+		c.Participants = append(c.Participants, *b.participant(id))
 	}
 	slices.SortFunc(c.Participants, func(x, y Participant) int {
 		return cmp.Or(compareKeys(x.Key, y.Key), CompareIDs(x.Agent, y.Agent))

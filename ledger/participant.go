@@ -28,16 +28,26 @@ type Demand struct {
 }
 
 func (b *Book) join(p *Participant) {
-	b.participants[participantID{p.Key, p.Agent}] = p
 	b.interested[p.Key] = append(b.interested[p.Key], p)
+}
+
+// participant looks for an agent's interest in a key, or nil. A transaction looks for few of the
+// many that it loads.
+func (b *Book) participant(id participantID) *Participant {
+	for _, p := range b.interested[id.key] {
+		if p.Agent == id.agent {
+			return p
+		}
+	}
+	return nil
 }
 
 // See notes an agent's interest in a key, where it is, and what it wants; 0 leaves what was
 // known of that.
 func (b *Book) See(key quota.Key, agent ID, region string, demand Units) {
 	id := participantID{key, agent}
-	p, ok := b.participants[id]
-	if !ok {
+	p := b.participant(id)
+	if p == nil {
 		p = &Participant{Key: key, Agent: agent}
 		b.join(p)
 	}

@@ -108,8 +108,9 @@ const seenWithin = time.Hour
 
 // participantsOf lists a key's participants that count now or soon. Older ones wait for Prune.
 func (s *Store) participantsOf(key quota.Key, since time.Time) []ledger.Participant {
-	var list []ledger.Participant
-	for _, p := range s.participants[key] {
+	of := s.participants[key]
+	list := make([]ledger.Participant, 0, len(of))
+	for _, p := range of {
 		if p.LastSeen.After(since) {
 			list = append(list, p)
 		}
