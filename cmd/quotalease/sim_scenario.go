@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -86,6 +87,8 @@ func firstSentence(s string) string {
 	return s
 }
 
+const simGCPercent = 800
+
 // runScenario runs one scenario and shows what came of it.
 func (sh *shell) runScenario(ctx context.Context, f scenarioFlags, seed *uint64) error {
 	var set []scenario.Param
@@ -107,6 +110,8 @@ func (sh *shell) runScenario(ctx context.Context, f scenarioFlags, seed *uint64)
 	if seed != nil {
 		s.Seed = *seed
 	}
+	// A simulation makes little that lasts: to collect it less often halves its time.
+	defer debug.SetGCPercent(debug.SetGCPercent(simGCPercent))
 	var progress scenario.Progress
 	line := func() string {
 		method := ""
