@@ -118,3 +118,40 @@ func busiest(load []int32) (most, mean int64) {
 	}
 	return most, sum(load) * 10 / int64(len(load))
 }
+
+// A fleet of any size uses what there is and nothing more.
+func TestFleetsUseTheLimitAndNoMore(t *testing.T) {
+	t.Parallel()
+	for _, agents := range []string{"2", "8", "32", "128"} {
+		r := report(t, "fleet-512", Param{"agents", agents}).Results[0]
+		if r.Overshoot != 0 || r.LedgerOver != 0 {
+			t.Errorf("%s agents: %d over the limit, by the ledger %d", agents, r.Overshoot, r.LedgerOver)
+		}
+		if r.Utilisation < 0.99 {
+			t.Errorf("%s agents use %.2f %% of the limit, want 99", agents, 100*r.Utilisation)
+		}
+	}
+}
+
+func TestR2_10ALargeRegionDoesNotTakeEveryLeaseFirst(t *testing.T) {
+	t.Parallel()
+	met(t, "large-region")
+}
+
+// New exports end with their leases, free reads go on and are counted.
+func TestR2_9AnOutageThreeWays(t *testing.T) {
+	t.Parallel()
+	r := met(t, "outage-three-ways").Results[0]
+	if r.Unavailable == 0 || r.Denials > r.Unavailable/10 {
+		t.Errorf("%d calls were answered as an outage, %d as denials", r.Unavailable, r.Denials)
+	}
+}
+
+// The storm stays where it is: an agent's round trips do not grow with its clients' tries.
+func TestARetryStormCostsNoRoundTrips(t *testing.T) {
+	t.Parallel()
+	r := met(t, "retry-storm").Results[0]
+	if r.RoundTrips*100 > r.Requests {
+		t.Errorf("%d requests made %d round trips", r.Requests, r.RoundTrips)
+	}
+}

@@ -16,5 +16,11 @@
 //   - Every method meets the same demand. (TestEveryMethodMeetsTheSameDemand)
 //   - What is said to be over a limit is counted from callers' answers, not from the ledger.
 //     (TestStaticSplitWastesUnitsAndScalesPastTheLimit, TestCarriedOverCreditPassesTheLimit)
+//   - Fleets of any size use the limit and no more; what cut agents cannot use others do.
+//     (TestFleetsUseTheLimitAndNoMore, TestPartitionOfAQuarter)
+//   - A raise is felt within a second, and within a ttl without notices.
+//     (TestR2_15ARaiseIsFeltWithinASecond, TestR2_15ARaiseIsFeltWithinATTLWithoutWatch)
+//   - Renewals and returns of many agents are spread. (TestF6RenewalHerd,
+//     TestO6ReturnOfTheControlPlane)
 //   - Waits are told within 3 %. (TestQuantilesAreWithinThreePercent)
 package scenario
