@@ -110,9 +110,9 @@ func (c *chart) band(from, to float64, says string) {
 // dot marks a point. Its words stand beside it unless they would cover those of another.
 func (c *chart) dot(class string, p point, words string) {
 	x, y := c.px(p.x), c.py(p.y)
-	c.add(`<circle class="dot %s" cx="%.1f" cy="%.1f" r="4.5"><title>%s</title></circle>`, class, x, y, html.EscapeString(words))
+	fmt.Fprintf(&c.notes, `<circle class="dot %s" cx="%.1f" cy="%.1f" r="4.5"><title>%s</title></circle>`, class, x, y, html.EscapeString(words))
 	for _, m := range c.marked {
-		if math.Abs(m.x-x) < 40 && math.Abs(m.y-y) < 13 {
+		if math.Abs(m.x-x) < 80 && math.Abs(m.y-y) < 13 {
 			return
 		}
 	}
@@ -122,6 +122,11 @@ func (c *chart) dot(class string, p point, words string) {
 		anchor, beside = "end", -9
 	}
 	fmt.Fprintf(&c.notes, `<text class="mark" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, x+beside, y+4, html.EscapeString(words))
+}
+
+// mark writes below a point.
+func (c *chart) mark(p point, words string) {
+	fmt.Fprintf(&c.notes, `<text class="mark" x="%.1f" y="%.1f">%s</text>`, c.px(p.x)-4, c.py(p.y)+20, html.EscapeString(words))
 }
 
 // marks is how many steps make the whole scale, so that each ends at a round number.

@@ -216,17 +216,15 @@ func denials(s *scenario.Scenario, r *scenario.Result) figure {
 
 // trade is the curve of lease sizes: what a round trip costs against what an idle unit does.
 func trade(r *scenario.Report) figure {
-	least, most := math.Inf(1), 0.0
-	lowest := 1.0
+	most, lowest := 0.0, 1.0
 	for _, p := range r.Curve {
-		least, most = min(least, p.Result.TripsMean), max(most, p.Result.TripsMean)
+		most = max(most, p.Result.TripsMean)
 		if u := p.Result.Utilisation; !math.IsNaN(u) {
 			lowest = min(lowest, u)
 		}
 	}
-	from := max(0, math.Floor(lowest*20-1)/20)
-	spread := max(most-least, most/20)
-	c := newChart("utilisation against round trips, by lease size", max(0, least-spread/5), most+spread/5, 1)
+	from := 1 - ceiling(max(1-lowest, 0.002)*1.2)
+	c := newChart("utilisation against round trips, by lease size", 0, most*1.1, 1)
 	c.xName, c.xWords = "round trips of an agent in a window", short
 	scale := func(p scenario.Point) point {
 		return point{p.Result.TripsMean, (p.Result.Utilisation - from) / (1 - from)}
@@ -238,15 +236,15 @@ func trade(r *scenario.Report) figure {
 		}
 	}
 	c.line("c0", line)
-	for _, ours := range []bool{true, false} {
-		for _, p := range r.Curve {
-			switch {
-			case p.Ours != ours || math.IsNaN(p.Result.Utilisation):
-			case ours:
-				c.dot("warn", scale(p), fmt.Sprintf("ours (%s)", p.Value))
-			default:
-				c.dot("c0", scale(p), p.Value)
-			}
+	for _, p := range r.Curve {
+		switch {
+		case math.IsNaN(p.Result.Utilisation):
+		case p.Ours: // its mark stands below, so that none covers another
+			at := scale(p)
+			c.dot("warn", at, "")
+			c.mark(at, fmt.Sprintf("ours (%s)", p.Value))
+		default:
+			c.dot("c0", scale(p), p.Value)
 		}
 	}
 	c.yWords = func(v float64) string { return trim(100*(from+v*(1-from))) + " %" }

@@ -21,6 +21,7 @@ func TestF2BurstySmallNode(t *testing.T) {
 
 func TestF3HotNode(t *testing.T) {
 	t.Parallel()
+	large(t)
 	r := met(t, "hot-node").Results[0]
 	for _, d := range r.Demands {
 		if most := d.Costs[0].Most; most > 60 {
@@ -43,6 +44,7 @@ func TestF4ChargedDenials(t *testing.T) {
 // than three times its even share of what they ask.
 func TestF6RenewalHerd(t *testing.T) {
 	t.Parallel()
+	large(t)
 	r := met(t, "herd").Results[0]
 	if most, even := busiest(r.Load[1800:2400]); most > 3*even {
 		t.Errorf("a second of the fourth period has %d round trips, the mean is %d", most, even)
@@ -54,6 +56,7 @@ func TestF6RenewalHerd(t *testing.T) {
 
 func TestW2StuckWindow(t *testing.T) {
 	t.Parallel()
+	large(t)
 	if r := met(t, "steady").Results[0]; r.Calls != 2880 || r.Allowed != 2880 {
 		t.Errorf("%d of %d calls passed, want all 2880 of a day", r.Allowed, r.Calls)
 	}
@@ -62,6 +65,7 @@ func TestW2StuckWindow(t *testing.T) {
 // The control plane returns to 500 agents: they come back spread out.
 func TestO6ReturnOfTheControlPlane(t *testing.T) {
 	t.Parallel()
+	large(t)
 	r := met(t, "return").Results[0]
 	if most := slices.Max(r.Load[1100:1200]); most > 150 {
 		t.Errorf("%d of 500 agents came back within the same 100 ms", most)
@@ -88,6 +92,7 @@ func TestR2_15ARaiseIsFeltWithinATTLWithoutWatch(t *testing.T) {
 // A cut agent is back within one renewal, and what it could not use the others did.
 func TestPartitionOfAQuarter(t *testing.T) {
 	t.Parallel()
+	large(t)
 	r := met(t, "partition").Results[0]
 	for i, w := range r.Windows {
 		if w.Used < 990 || w.Used > 1000 {
@@ -122,6 +127,7 @@ func busiest(load []int32) (most, mean int64) {
 // A fleet of any size uses what there is and nothing more.
 func TestFleetsUseTheLimitAndNoMore(t *testing.T) {
 	t.Parallel()
+	large(t)
 	for _, agents := range []string{"2", "8", "32", "128"} {
 		r := report(t, "fleet-512", Param{"agents", agents}).Results[0]
 		if r.Overshoot != 0 || r.LedgerOver != 0 {
@@ -150,6 +156,7 @@ func TestR2_9AnOutageThreeWays(t *testing.T) {
 // The storm stays where it is: an agent's round trips do not grow with its clients' tries.
 func TestARetryStormCostsNoRoundTrips(t *testing.T) {
 	t.Parallel()
+	large(t)
 	r := met(t, "retry-storm").Results[0]
 	if r.RoundTrips*100 > r.Requests {
 		t.Errorf("%d requests made %d round trips", r.Requests, r.RoundTrips)

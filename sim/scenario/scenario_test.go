@@ -9,7 +9,19 @@ import (
 	"time"
 )
 
-// result runs a scenario that comes with the program.
+// racing is set under the race detector, which makes a run ten times as long and finds nothing in
+// a simulation that one goroutine runs.
+var racing bool
+
+// large skips what takes long under the race detector.
+func large(t *testing.T) {
+	t.Helper()
+	if racing {
+		t.Skip("one goroutine runs it: it races with nobody")
+	}
+}
+
+// report runs a scenario that comes with the program.
 func report(t *testing.T, name string, set ...Param) *Report {
 	t.Helper()
 	s, err := Builtin(name, set...)
