@@ -107,7 +107,7 @@ func (a *attempt) ask(r *request, x ask) (*pb.Decision, error) {
 	account.Key = x.key
 	return a.settle(x, func() (ledger.Answer, error) {
 		ans, err := a.book.Ask(ledger.Ask{ID: x.id, Account: account, Agent: r.hello.Incarnation,
-			Region: r.hello.Region, Want: x.want, Need: x.need, Emergency: x.emergency}, at.terms, SizeLease(at.lease))
+			Region: r.hello.Region, Want: x.want, Need: x.need, Waiting: x.waiting, Emergency: x.emergency}, at.terms, SizeLease(at.lease))
 		if errors.Is(err, ledger.ErrWindow) && account.Window != a.place(x.key).account.Window {
 			return ans, &ledger.ProtocolError{Code: ledger.CodeInvalid, Grant: x.id, Field: "window", Allowed: allowedWindow}
 		}

@@ -40,6 +40,7 @@ type ask struct {
 	key       quota.Key
 	want      quota.Units // or a spend's cost
 	need      quota.Units
+	waiting   quota.Units
 	window    quota.Window // of an ask: which it is for; empty: the current one
 	emergency bool         // of an ask: an allowance for an outage
 	group     int32        // of a spend: those of one number above 0 are spent all or none
@@ -88,7 +89,7 @@ func readSync(m *pb.SyncRequest, token ledger.ID) (*request, error) {
 	for _, x := range m.GetAsks() {
 		a := readAsk(x.GetGrantId(), x.GetKey())
 		a.want, a.need = quota.Units(x.GetWant()), quota.Units(x.GetNeed())
-		a.emergency = x.GetEmergency()
+		a.emergency, a.waiting = x.GetEmergency(), quota.Units(x.GetWaiting())
 		var err error
 		if a.window, err = windowOf(x.GetWindow()); err != nil && a.fault == nil {
 			a.fault = faultOf(err)

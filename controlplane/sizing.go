@@ -86,8 +86,9 @@ func SizeLease(lease policy.Lease) ledger.Sizer {
 }
 
 // share keeps one agent from taking the end of a quota: once the headroom is what limits grants,
-// it is divided by what the agents last wanted and do not hold yet, but nobody gets less than they
-// need. Of an agent whose demand is not known the claim is an equal part: unknown is not zero.
+// it is divided by what the agents last wanted and do not hold yet. But nobody gets less than they
+// need, nor than their callers wait for at this moment: that is used at once, and strands nothing.
+// Of an agent whose demand is not known the claim is an equal part: unknown is not zero.
 // While all agents together cannot hold more than there is, there is nothing to divide.
 func share(r ledger.Room, l quota.Limit) quota.Units {
 	equal := r.Headroom / quota.Units(max(r.Agents, 1))
@@ -111,7 +112,7 @@ func share(r ledger.Room, l quota.Limit) quota.Units {
 			known = append(known, claim)
 		}
 	}
-	return max(r.Need, maxMin(r.Headroom, append(claims, unmet(r, known)...), 0))
+	return max(r.Need, r.Waiting, maxMin(r.Headroom, append(claims, unmet(r, known)...), 0))
 }
 
 // unmet lowers what others want, all in proportion, by what they hold: who has a lease has no

@@ -15,6 +15,7 @@ type Ask struct {
 	Region  string
 	Want    Units // what the agent's demand needs, 1 or more
 	Need    Units // the smallest lease that would help, 1..Want; slots: what is put to use at once
+	Waiting Units // what callers wait for, 0..Want: it will not lie idle
 
 	Emergency bool // an allowance for an outage, from the window's pot (section 6)
 }
@@ -23,6 +24,7 @@ type Ask struct {
 type Room struct {
 	Want     Units
 	Need     Units
+	Waiting  Units
 	Headroom Units // most that this grant can be, after what may move from H to U
 	Exposure Units // most that the budget lets out
 	Holds    Units // unspent units of this key that the agent has already
@@ -53,6 +55,9 @@ func (a Answer) Approved() bool { return a.Grant.Amount > 0 }
 func (b *Book) Ask(ask Ask, terms Terms, size Sizer) (Answer, error) {
 	if ask.Want < 1 || ask.Need < 1 || ask.Need > ask.Want {
 		return Answer{}, refuse(CodeInvalid, ask.ID, "amount", "1 <= need <= want")
+	}
+	if ask.Waiting < 0 || ask.Waiting > ask.Want {
+		return Answer{}, refuse(CodeInvalid, ask.ID, "waiting", "0 <= waiting <= want")
 	}
 	if g, ok := b.grants[ask.ID]; ok {
 		same := ask.answeredBy(g.Kind) && g.Account.Key == ask.Account.Key && g.Agent == ask.Agent &&
@@ -172,7 +177,7 @@ func (b *Book) size(a *Account, ask Ask, terms Terms, size Sizer) Units {
 		return 0
 	}
 	amount := size(Room{
-		Want: ask.Want, Need: ask.Need, Headroom: most, Exposure: max(0, a.Exposure()),
+		Want: ask.Want, Need: ask.Need, Waiting: ask.Waiting, Headroom: most, Exposure: max(0, a.Exposure()),
 		Holds: b.holds(a.ID, ask.Agent), Agents: b.Agents(ask.Account.Key, terms), Budget: a.Budget,
 		Region: ask.Region, Others: func() []Demand { return b.Others(ask.Account.Key, ask.Agent, terms) },
 	})

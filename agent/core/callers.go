@@ -88,13 +88,20 @@ func (c *Core) Want(now Instant, w *Waiter) {
 		k.refresh = true
 		k.line(w)
 		c.mark(k)
-	case c.exactLane(now, k, w.Cost):
+	case c.exactLane(now, k, w.Cost), k.beyondLease(w.Cost):
 		c.queueSpend(now, w)
 	default:
 		k.needHint = w.Cost
 		k.line(w)
 		c.tend(now, k)
 	}
+}
+
+// beyondLease reports that no lease brings what this caller and those before it wait for: exposure
+// alone forbids it, so one by one they go to the exact lane (3.5).
+func (k *Key) beyondLease(cost int64) bool {
+	v := k.view.Load()
+	return v != nil && v.leaseCap > 0 && k.waiting() > v.leaseCap-cost
 }
 
 // admit returns a key that is in use from now on, or nil if there are too many.

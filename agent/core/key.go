@@ -67,6 +67,7 @@ type ask struct {
 	id         ID
 	window     *pb.Window // nil: the current one
 	want, need int64
+	waiting    int64 // what callers wait for when it is first sent
 	firstSent  Instant
 	sent       bool
 	emergency  bool // for an allowance

@@ -31,10 +31,7 @@ const smallShare = 16
 // want is how much to ask for: what callers are waiting for now, and the order that demand
 // justifies beside what is still in hand.
 func (c *Core) want(now Instant, k *Key, need, inHand int64) int64 {
-	var amount int64
-	for _, w := range k.waiters {
-		amount = min(amount+w.Cost, 1<<60)
-	}
+	amount := k.waiting()
 	most := k.most()
 	floor := leastLease * min(need, 1<<50)
 	if k.demand.known {
@@ -47,6 +44,15 @@ func (c *Core) want(now Instant, k *Key, need, inHand int64) int64 {
 		amount = min(amount, k.dim.Load().leaseMax)
 	}
 	return max(amount, need)
+}
+
+// waiting is what callers wait for.
+func (k *Key) waiting() int64 {
+	var sum int64
+	for _, w := range k.waiters {
+		sum = min(sum+w.Cost, 1<<60)
+	}
+	return sum
 }
 
 // order is the economic order quantity: at least what is used while the next lease is fetched,

@@ -120,10 +120,14 @@ func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 		}
 		if !a.sent {
 			a.sent, a.firstSent = true, now
+			if a == k.ask && k.slots == nil { // callers came since it was made
+				a.waiting = k.waiting()
+				a.want = max(a.want, a.waiting)
+			}
 		}
 		s.asks = append(s.asks, k)
 		s.request.Asks = append(s.request.Asks, &pb.Ask{
-			GrantId: a.id.Bytes(), Key: wireKey(k.ID), Want: a.want, Need: a.need, Window: a.window, Emergency: a.emergency,
+			GrantId: a.id.Bytes(), Key: wireKey(k.ID), Want: a.want, Need: a.need, Window: a.window, Emergency: a.emergency, Waiting: a.waiting,
 		})
 	}
 	if k.refresh {

@@ -617,6 +617,7 @@ type Ask struct {
 	Need          int64                  `protobuf:"varint,4,opt,name=need,proto3" json:"need,omitempty"`           // the smallest lease that would help, 1..want
 	Window        *Window                `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"`        // which window it is for: the current or the next; empty: the current one
 	Emergency     bool                   `protobuf:"varint,6,opt,name=emergency,proto3" json:"emergency,omitempty"` // an allowance for an outage, from the window's pot; not a lease
+	Waiting       int64                  `protobuf:"varint,7,opt,name=waiting,proto3" json:"waiting,omitempty"`     // what callers wait for at this moment, 0..want: it will not lie idle
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -691,6 +692,13 @@ func (x *Ask) GetEmergency() bool {
 		return x.Emergency
 	}
 	return false
+}
+
+func (x *Ask) GetWaiting() int64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
 }
 
 type SyncReply struct {
@@ -2252,14 +2260,15 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\breturned\x18\x05 \x01(\x03R\breturned\"I\n" +
 	"\x06Cancel\x12\x19\n" +
 	"\bgrant_id\x18\x01 \x01(\fR\agrantId\x12$\n" +
-	"\x03key\x18\x02 \x01(\v2\x12.quotalease.v1.KeyR\x03key\"\xbb\x01\n" +
+	"\x03key\x18\x02 \x01(\v2\x12.quotalease.v1.KeyR\x03key\"\xd5\x01\n" +
 	"\x03Ask\x12\x19\n" +
 	"\bgrant_id\x18\x01 \x01(\fR\agrantId\x12$\n" +
 	"\x03key\x18\x02 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x12\x12\n" +
 	"\x04want\x18\x03 \x01(\x03R\x04want\x12\x12\n" +
 	"\x04need\x18\x04 \x01(\x03R\x04need\x12-\n" +
 	"\x06window\x18\x05 \x01(\v2\x15.quotalease.v1.WindowR\x06window\x12\x1c\n" +
-	"\temergency\x18\x06 \x01(\bR\temergency\"\xf6\x02\n" +
+	"\temergency\x18\x06 \x01(\bR\temergency\x12\x18\n" +
+	"\awaiting\x18\a \x01(\x03R\awaiting\"\xf6\x02\n" +
 	"\tSyncReply\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\fR\x05token\x12'\n" +
 	"\x0fnew_incarnation\x18\x02 \x01(\bR\x0enewIncarnation\x12\"\n" +
