@@ -154,6 +154,18 @@ func (c *Core) attempt(now Instant, g *Group, last bool) {
 			c.tend(now, p.key)
 		}
 	}
+	if g.exact && g.waiter != nil { // what it held while it was in the exact lane is there again
+		c.tendOthers(now, g, g.waiter.key)
+	}
+}
+
+// tendOthers serves those who wait for what a group put back, of every key but one.
+func (c *Core) tendOthers(now Instant, g *Group, but *Key) {
+	for _, p := range g.parts {
+		if p.key != but && p.key.queued.Load() {
+			c.tend(now, p.key)
+		}
+	}
 }
 
 // try returns the answer, or that there is none yet. Then the group holds nothing and is in
