@@ -270,9 +270,15 @@ func (g *Group) passed() Outcome {
 	return o
 }
 
-// lineUp makes a group wait for the one key that is missing.
+// lineUp makes a group wait for the first key that is missing. The others are asked for in the
+// same Sync, so that a group of many cold keys waits no longer than one of them.
 func (c *Core) lineUp(now Instant, g *Group, p *part) {
 	k := p.key
+	for i := range g.parts {
+		if o := &g.parts[i]; o.key != k && o.key.slots == nil && !o.lane {
+			c.fetch(now, o)
+		}
+	}
 	g.waiter = &Waiter{Key: k.ID, Cost: p.cost, key: k, group: g}
 	k.needHint, k.lastUse = p.cost, now
 	k.line(g.waiter)
