@@ -165,6 +165,10 @@ func (c *Core) fetch(now Instant, p *part) {
 
 // considerAsk starts an ask if the key needs units and none is on its way.
 func (c *Core) considerAsk(now Instant, k *Key) {
+	if c.nextIsDue(now, k) {
+		c.withdraw(k, &k.ask)
+		return
+	}
 	if k.ask != nil {
 		if now-k.ask.firstSent < k.dim.Load().TTL/2 || !k.ask.sent {
 			return
