@@ -13,8 +13,10 @@ func (c *Core) Low(now Instant, k *Key) {
 	c.tend(now, k)
 }
 
-// Tick lets time pass: leases end, renewals fall due, idle keys are forgotten.
+// Tick lets time pass: leases end, renewals fall due, what is idle or too old is forgotten.
 func (c *Core) Tick(now Instant) {
+	c.forgetReservations(now)
+	c.forgetPermits(now)
 	for {
 		k, ok := c.wakes.due(now)
 		if !ok {
