@@ -60,6 +60,7 @@ type Core struct {
 	failures  int     // in a row
 	lostAt    Instant // send time of the first of them
 	contact   Instant // last answer from the ledger
+	synced    Instant // last of them to a Sync
 	contacted bool
 	rtt       time.Duration
 	ledgerAt  time.Time // the ledger's clock, as of ledgerOn
@@ -99,7 +100,7 @@ func New(cfg Config) *Core {
 	c := &Core{
 		Table: newTable(), cfg: cfg, rng: rand.New(rand.NewChaCha8(seed)),
 		gen:   uuid.NewGenWithOptions(uuid.WithRandomReader(cfg.Random)),
-		debts: map[quota.Key]int64{}, reserved: map[ID]*reservation{}, permits: map[permitID]*permit{}, lapsed: map[string]int64{}, contact: cfg.Start, syncAt: cfg.Start, lazyAt: never,
+		debts: map[quota.Key]int64{}, reserved: map[ID]*reservation{}, permits: map[permitID]*permit{}, lapsed: map[string]int64{}, contact: cfg.Start, synced: cfg.Start, syncAt: cfg.Start, lazyAt: never,
 		rtt: 20 * time.Millisecond, ledgerAt: cfg.Wall, ledgerOn: cfg.Start, ledgerErr: unknownErr,
 		faults: map[string]int64{}, retired: map[string]int64{}, exact: map[string]int64{}, unleased: map[string]int64{}, extended: map[string]int64{},
 	}

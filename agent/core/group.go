@@ -151,6 +151,18 @@ func (c *Core) attempt(now Instant, g *Group, last bool) {
 			c.tend(now, p.key)
 		}
 	}
+	if g.exact && g.waiter != nil { // what it held while it was in the exact lane is there again
+		c.tendOthers(now, g, g.waiter.key)
+	}
+}
+
+// tendOthers serves those who wait for what a group put back, of every key but one.
+func (c *Core) tendOthers(now Instant, g *Group, but *Key) {
+	for _, p := range g.parts {
+		if p.key != but && p.key.queued.Load() {
+			c.tend(now, p.key)
+		}
+	}
 }
 
 // try returns the answer, or that there is none yet. Then the group holds nothing and is in
@@ -255,9 +267,15 @@ func (g *Group) passed() Outcome {
 	return o
 }
 
-// lineUp makes a group wait for the one key that is missing.
+// lineUp makes a group wait for the first key that is missing. The others are asked for in the
+// same Sync, so that a group of many cold keys waits no longer than one of them.
 func (c *Core) lineUp(now Instant, g *Group, p *part) {
 	k := p.key
+	for i := range g.parts {
+		if o := &g.parts[i]; o.key != k && o.key.slots == nil && !o.lane {
+			c.fetch(now, o)
+		}
+	}
 	g.waiter = &Waiter{Key: k.ID, Cost: p.cost, key: k, group: g}
 	k.needHint, k.lastUse = p.cost, now
 	k.line(g.waiter)

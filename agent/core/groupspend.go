@@ -96,6 +96,7 @@ func (c *Core) groupDenied(now Instant, g *Group, p *part, d *pb.Decision) {
 		c.release(now, g)
 		g.waiter = &Waiter{Key: k.ID, Cost: p.cost, key: k, group: g}
 		c.parkSpend(now, k, g.waiter)
+		c.tendOthers(now, g, k)
 		return
 	case reason == quota.Exhausted || reason == quota.LeasedOut || reason == quota.TooLarge:
 		c.deny(now, k, p.cost, reason, d)

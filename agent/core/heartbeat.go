@@ -10,39 +10,47 @@ const (
 )
 
 // heartbeat makes every key with something new to say, or with a denial to check, part of
-// the next Sync.
+// the next Sync. The next heartbeat comes before a denial that was not checked is a ttl old.
 func (c *Core) heartbeat(now Instant) {
-	every := maxHeartbeat
+	every, checks := maxHeartbeat, never
 	for _, k := range c.keys {
 		every = min(every, k.dim.Load().beat())
-		if k.denial.Load() != nil && now-k.learned >= k.dim.Load().TTL/2 {
+		switch {
+		case k.denial.Load() == nil:
+		case now-k.learned >= k.dim.Load().TTL/2:
 			k.refresh = true
 			c.mark(k)
+		default:
+			checks = min(checks, k.checkBy())
 		}
 		if k.hasNews() {
 			c.mark(k)
 		}
 	}
 	every = max(every, minHeartbeat)
-	c.syncAt, c.beat = now+c.Jitter(every), every/2
+	c.syncAt, c.beat = min(now+c.Jitter(every), checks), every/2
 }
 
-// silent puts off a heartbeat that has nothing to say: contact, and news of a key that is denied,
-// once a ttl are enough, and another Sync may come before. Without a key the pace is the longest
-// there is; where an outage mode counts the time without contact, every heartbeat is sent.
+// checkBy is when a denial that a key remembers is to be checked at the latest.
+func (k *Key) checkBy() Instant { return k.learned + k.dim.Load().TTL*7/8 }
+
+// silent puts off a heartbeat that has nothing to say: a Sync, and news of a key that is denied,
+// once a ttl are enough, and another Sync may come before. What the exact lane says is no Sync:
+// it brings no policy. Without a key the pace is the longest there is; where an outage mode
+// counts the time without contact, every heartbeat is sent.
 func (c *Core) silent(now Instant) bool {
 	if len(c.dirty) > 0 || len(c.cancels) > 0 || c.Failing() || len(c.keys) == 0 || !c.contacted {
 		return false
 	}
-	at := c.contact + 2*maxHeartbeat
+	at := c.synced + 2*maxHeartbeat
 	for _, k := range c.keys {
 		d := k.dim.Load()
 		if d.outage.open || d.outage.extend {
 			return false
 		}
-		at = min(at, c.contact+d.TTL*7/8)
+		at = min(at, c.synced+d.TTL*7/8)
 		if k.denial.Load() != nil {
-			at = min(at, k.learned+d.TTL*7/8)
+			at = min(at, k.checkBy())
 		}
 	}
 	if at <= now {

@@ -117,9 +117,11 @@ func (c *Core) returnWhole(now Instant, k *Key, l *Lease) {
 }
 
 // toExactLane serves a key's waiting callers one by one, for about a ttl: exposure, not the
-// quota, forbids a lease (3.5). A key that holds units keeps spending those.
+// quota, forbids a lease (3.5). A key that holds units keeps spending those, also if their
+// window begins here a moment later than at the ledger.
 func (c *Core) toExactLane(now Instant, k *Key) {
-	if k.left(now) == 0 {
+	waits := slices.ContainsFunc(k.held(), func(l *Lease) bool { return l.start > now })
+	if k.left(now) == 0 && !waits {
 		c.enterLane(now, k)
 	} else {
 		k.nextAsk = now + c.Jitter(k.dim.Load().TTL/8)

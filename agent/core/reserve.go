@@ -1,7 +1,6 @@
 package core
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -85,7 +84,8 @@ func (c *Core) dropReservations(n int) {
 			r.key.busy--
 		}
 	}
-	c.reservedOrder = slices.Clone(c.reservedOrder[n:])
+	clear(c.reservedOrder[:n])
+	c.reservedOrder = c.reservedOrder[n:] // append moves it to a place of its own size
 }
 
 // Settle says what was really used of a reservation, in its window. A repeat changes nothing.

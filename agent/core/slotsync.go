@@ -91,8 +91,11 @@ func (c *Core) slotsRenewed(x sentSlots, d *pb.Decision) {
 		l.closed = true
 		return
 	}
-	if d.GetSeq() < x.seq {
-		return // another answer than the one to this
+	if d.GetSeq() != x.seq {
+		// Another answer than the one to this, or one that a later message overtook: it has
+		// prolonged nothing. The next renewal is sent at once, and is later than both.
+		l.seq = max(l.seq, d.GetSeq())
+		return
 	}
 	l.known = x.said
 	switch {
@@ -151,13 +154,30 @@ func (c *Core) loseSlots(now Instant, k *Key) {
 		return
 	}
 	k.slots.unleased = &slotLease{id: c.newID(now), inUse: running, retired: true, closed: true}
-	for _, p := range c.permitHeap {
-		for i := range p.holds {
-			if p.holds[i].key == k {
-				p.holds[i].lease = k.slots.unleased
+	for _, holds := range c.holding() {
+		for i := range holds {
+			if holds[i].key == k {
+				holds[i].lease = k.slots.unleased
 			}
 		}
 	}
+}
+
+// holding is the slots of every permit, and of every caller who has them while the rest of what
+// it takes is spent.
+func (c *Core) holding() (all [][]hold) {
+	for _, p := range c.permitHeap {
+		all = append(all, p.holds)
+	}
+	for _, s := range slices.Concat(c.spends, c.spending) {
+		if s.group == nil {
+			continue
+		}
+		for i := range s.group.parts {
+			all = append(all, s.group.parts[i].holds)
+		}
+	}
+	return all
 }
 
 // end retires every lease of a key that policy no longer knows.

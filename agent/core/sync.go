@@ -181,6 +181,7 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 		return
 	}
 	c.answered(now, s.sent, reply.GetLedgerNowUs())
+	c.synced = now
 	c.failures, c.retryAt = 0, 0
 	c.cancels = c.cancels[len(s.request.GetCancels()):]
 	if reply.GetNewIncarnation() {

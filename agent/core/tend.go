@@ -13,8 +13,10 @@ func (c *Core) Low(now Instant, k *Key) {
 	c.tend(now, k)
 }
 
-// Tick lets time pass: leases end, renewals fall due, idle keys are forgotten.
+// Tick lets time pass: leases end, renewals fall due, what is idle or too old is forgotten.
 func (c *Core) Tick(now Instant) {
+	c.forgetReservations(now)
+	c.forgetPermits(now)
 	for {
 		k, ok := c.wakes.due(now)
 		if !ok {
@@ -149,8 +151,26 @@ func (k *Key) keepOnly(now Instant, keep int64) {
 	}
 }
 
+// fetch asks for what a group will need of a key once it need not wait for another.
+func (c *Core) fetch(now Instant, p *part) {
+	k, cost := p.key, p.cost
+	switch {
+	case k.ask != nil || len(k.parked) > 0 || now < k.nextAsk || c.stopping:
+	case k.could(now, cost) || c.comes(now, k, cost) || c.exactLane(now, k, cost):
+	default:
+		k.needHint, k.lastUse = cost, now
+		k.demand.sample(now, k.total(), k.dim.Load().TTL)
+		k.ask = &ask{id: c.newID(now), need: cost, want: c.want(now, k, cost, k.left(now))}
+		c.mark(k)
+	}
+}
+
 // considerAsk starts an ask if the key needs units and none is on its way.
 func (c *Core) considerAsk(now Instant, k *Key) {
+	if c.nextIsDue(now, k) {
+		c.withdraw(k, &k.ask)
+		return
+	}
 	if k.ask != nil {
 		if now-k.ask.firstSent < k.dim.Load().TTL/2 || !k.ask.sent {
 			return

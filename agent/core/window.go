@@ -70,6 +70,13 @@ func (c *Core) considerNext(now Instant, k *Key) Instant {
 	return begins
 }
 
+// nextIsDue reports that the ask for what was the next window is still on its way, and that this
+// window has begun: its answer is what callers of now wait for.
+func (c *Core) nextIsDue(now Instant, k *Key) bool {
+	n := k.next
+	return n != nil && c.instant(n.window.GetStartUs()) <= now && (!n.sent || now-n.firstSent < k.dim.Load().TTL/2)
+}
+
 // leases reports that a key may have leases at all.
 func (c *Core) leases(now Instant, k *Key) bool {
 	v := k.view.Load()
