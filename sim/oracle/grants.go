@@ -38,6 +38,7 @@ func (p *places) charged() int64 { return p.settled() + p.outstanding + p.held }
 type grant struct {
 	row    ledger.Grant
 	at     places
+	starts time.Duration // true time before which no holder may spend it, nor by the ledger's clock
 	ends   time.Duration // true time after which no holder may spend it
 	grace  time.Duration // by the policy at the decision
 	offset time.Duration // of the ledger's clock to true time then
@@ -74,7 +75,11 @@ func (o *Oracle) newGrant(m Moment, g ledger.Grant) {
 	if g.Amount > 0 {
 		o.decided(m, g)
 		// A holder's clock may run slow; the ledger's own jumps do not concern it.
-		r.ends = m.At + g.TTL + time.Duration(int64(g.TTL)/1_000_000*o.drift) + time.Microsecond
+		r.ends = m.At + g.TTL + o.drifted(g.TTL)
+		if !g.StartsAt.IsZero() {
+			wait := g.StartsAt.Sub(g.IssuedAt)
+			r.starts = m.At + wait - o.drifted(wait)
+		}
 		if terms, ok := o.look(g.Account); ok {
 			r.grace = terms.Grace
 		}
@@ -94,9 +99,12 @@ func (o *Oracle) decided(m Moment, g ledger.Grant) {
 	if g.PolicyVersion != o.version {
 		o.Break(m.At, InForce, "%s was decided under policy version %d, version %d is in force", short(g.ID), g.PolicyVersion, o.version)
 	}
-	w := g.Account.Window
-	if !w.Contains(g.IssuedAt) || g.Kind == ledger.KindLease && !w.Endless() && g.ExpiresAt.After(w.End) {
-		o.Break(m.At, InWindow, "%s was granted in %s for %s to %s", short(g.ID), w, clock(g.IssuedAt), clock(g.ExpiresAt))
+	w, from := g.Account.Window, g.IssuedAt
+	if g.StartsAt.After(from) {
+		from = g.StartsAt
+	}
+	if !w.Contains(from) || g.Kind == ledger.KindLease && !w.Endless() && g.ExpiresAt.After(w.End) {
+		o.Break(m.At, InWindow, "%s was granted in %s for %s to %s", short(g.ID), w, clock(from), clock(g.ExpiresAt))
 	}
 	if g.Kind == ledger.KindLease && g.TTL > g.ExpiresAt.Sub(g.IssuedAt) {
 		o.Break(m.At, InWindow, "%s lives %s, its terms say %s", short(g.ID), g.ExpiresAt.Sub(g.IssuedAt), g.TTL)
@@ -233,6 +241,11 @@ func (o *Oracle) Answered(m Moment, x Answer) {
 		x.Amount > 0 && g.Kind == ledger.KindLease && x.TTL != g.TTL {
 		o.Break(m.At, SameAnswer, "%s was decided as %d %q and is told as %d %q", short(x.ID), g.Amount, g.Reason, x.Amount, x.Reason)
 	}
+}
+
+// drifted is how far an agent's clock may be off true time after d.
+func (o *Oracle) drifted(d time.Duration) time.Duration {
+	return time.Duration(int64(d)/1_000_000*o.drift) + time.Microsecond
 }
 
 func offset(m Moment) time.Duration { return m.Ledger.Sub(epoch) - m.At }

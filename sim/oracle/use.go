@@ -63,6 +63,9 @@ func (o *Oracle) Used(m Moment, h Holder, id ledger.ID, units int64) {
 	if x.final {
 		o.Break(m.At, Sealed, "lease %s was spent after its final report", short(id))
 	}
+	if m.At < r.starts && m.Ledger.Before(g.StartsAt) {
+		o.Break(m.At, InWindow, "lease %s was spent at %s, it is of a window that begins at %s", short(id), clock(m.Ledger), clock(g.StartsAt))
+	}
 	switch {
 	case o.shared[id]: // each of the two counts from its own first send; all of it is a copy's use
 	case m.At > r.ends:

@@ -71,7 +71,7 @@ type node struct {
 	listens  *replica
 	listener *controlplane.Listener
 	waiting  []*caller
-	asked    map[quota.Key]*pb.Ask // in flight
+	asked    map[askFor]*pb.Ask // in flight
 	// displaced are keys of which the ledger refused a window: what was used in it is charged to
 	// the window of its receipt.
 	displaced map[quota.Key]bool
@@ -98,7 +98,7 @@ func (w *World) newNode(p *place, name string, random *stream) *node {
 	w.holders++
 	return &node{
 		world: w, place: p, name: name, holder: w.holders, random: random, pumpAt: -1,
-		asked: map[quota.Key]*pb.Ask{}, displaced: map[quota.Key]bool{},
+		asked: map[askFor]*pb.Ask{}, displaced: map[quota.Key]bool{},
 		core: core.New(core.Config{Name: name, Region: "eu", Random: random,
 			Wall: epoch.Add(w.now + p.wall), Start: p.clock()}),
 	}
@@ -239,13 +239,24 @@ func (n *node) sent(req *pb.SyncRequest) {
 			}
 			w.askers[id] = n.holder
 		}
-		key := quota.Key{Tenant: a.GetKey().GetTenant(), Dimension: a.GetKey().GetDimension()}
+		key := askOf(a)
 		if was := n.asked[key]; was != nil && (string(was.GetGrantId()) != string(a.GetGrantId()) || was.GetWant() != a.GetWant() || was.GetNeed() != a.GetNeed()) {
 			w.broken(oracle.OneAsk, "%s asked for %d of %s (%s) while an ask for %d (%s) was in flight", n.name,
-				a.GetWant(), key, shortBytes(a.GetGrantId()), was.GetWant(), shortBytes(was.GetGrantId()))
+				a.GetWant(), key.key, shortBytes(a.GetGrantId()), was.GetWant(), shortBytes(was.GetGrantId()))
 		}
 		n.asked[key] = a
 	}
+}
+
+// askFor is what an agent may have one ask in flight for.
+type askFor struct {
+	key    quota.Key
+	window int64 // its start; 0: the current one, or the endless one
+	extend bool  // an allowance for an outage
+}
+
+func askOf(a *pb.Ask) askFor {
+	return askFor{key: keyOf(a.GetKey()), window: a.GetWindow().GetStartUs(), extend: a.GetEmergency()}
 }
 
 // sayUnlessNothing leaves Syncs that carry nothing out of the history.
@@ -280,7 +291,7 @@ func (n *node) spend(req *pb.SpendRequest) {
 		if err != nil {
 			return nil, err
 		}
-		n.world.decided(reply.GetDecisions(), !n.is(req.GetHello()))
+		n.world.decided(reply.GetDecisions(), !n.is(req.GetHello()), nil)
 		for i, d := range reply.GetDecisions() {
 			if void := req.GetItems()[i].GetNotAfterUs(); d.GetAmount() > 0 && d.GetIssuedAtUs() > void {
 				n.world.broken(oracle.Fresh, "spend %s of %s was granted %d us after its time", shortBytes(d.GetGrantId()), n.name, d.GetIssuedAtUs()-void)

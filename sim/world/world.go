@@ -156,7 +156,7 @@ func (w *World) committed(c ledger.Changes) {
 
 // told looks at what a Sync is answered.
 func (w *World) told(n *node, req *pb.SyncRequest, reply *pb.SyncReply) {
-	w.decided(reply.GetDecisions(), !n.is(req.GetHello()))
+	w.decided(reply.GetDecisions(), !n.is(req.GetHello()), req.GetAsks())
 	for i, r := range reply.GetResults() {
 		f := r.GetFault()
 		if f == nil || f.GetCode() == "report_step" {
@@ -174,10 +174,11 @@ func (w *World) told(n *node, req *pb.SyncRequest, reply *pb.SyncReply) {
 }
 
 // decided looks at decisions on their way to an agent. A copy that meanwhile went on under another
-// incarnation may have taken back by the new one what it asked by the old.
-func (w *World) decided(list []*pb.Decision, renamed bool) {
+// incarnation may have taken back by the new one what it asked by the old. An ask for a window of
+// its own may come before or after its time; nothing else is refused for its window.
+func (w *World) decided(list []*pb.Decision, renamed bool, asks []*pb.Ask) {
 	m := w.moment()
-	for _, d := range list {
+	for i, d := range list {
 		switch f := d.GetFault(); {
 		case f == nil:
 			w.oracle.Answered(m, oracle.Answer{
@@ -187,6 +188,8 @@ func (w *World) decided(list []*pb.Decision, renamed bool) {
 		case f.GetCode() == "terms_mismatch" && (renamed || w.oracle.IsShared(uuid.FromBytesOrNil(d.GetGrantId()))):
 			// It was taken back under another incarnation, before it came. Nobody has it.
 		case f.GetCode() == "unknown_dimension" || f.GetCode() == "unknown_tenant":
+			w.oracle.Refused(uuid.FromBytesOrNil(d.GetGrantId()))
+		case f.GetCode() == "invalid" && f.GetField() == "window" && i < len(asks) && asks[i].GetWindow() != nil:
 			w.oracle.Refused(uuid.FromBytesOrNil(d.GetGrantId()))
 		default:
 			w.broken(oracle.Works, "a request for %s is refused: %s %s", shortBytes(d.GetGrantId()), f.GetCode(), f.GetField())
