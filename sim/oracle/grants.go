@@ -51,8 +51,10 @@ func (o *Oracle) Commit(m Moment, c ledger.Changes) {
 		return
 	}
 	var news []ledger.Grant
+	o.denials = false
 	for _, g := range c.NewGrants {
 		o.newGrant(m, g)
+		o.denials = o.denials || g.State == ledger.Denied && g.Reason != quota.Cancelled
 		if g.Amount > 0 || g.State == ledger.Denied {
 			news = append(news, g)
 		}

@@ -38,6 +38,7 @@ const (
 	Backed       Promise = "what is allowed is backed by a grant"         // 2
 	OneAsk       Promise = "one ask is in flight a key"                   // 3.10
 	OneAnswer    Promise = "a caller gets one answer"                     // 8
+	AllOrNone    Promise = "several keys are taken all or none"           // 5
 	Served       Promise = "who asks for what is free is served"          // liveness
 	Settled      Promise = "at rest what was used is settled"             // 3.3
 	Stopped      Promise = "a graceful stop gives back everything"        // 5
@@ -78,6 +79,8 @@ type Oracle struct {
 	shared   map[ledger.ID]bool // asks and spends in flight when their agent was copied
 	refused  map[ledger.ID]bool // asks and spends that policy did not admit
 	fault    *Fault
+
+	denials bool // the transaction at hand denied something for a reason of its own
 }
 
 // New returns an oracle for a world whose agents' clocks run slow by at most drift ppm.
@@ -112,6 +115,7 @@ type account struct {
 	largest   int64 // largest Q + U at a grant or spend
 	committed int64
 	overshoot int64
+	over      int64              // that reservations which were settled with less may have left charged
 	lossy     bool               // an agent that had to do with it was lost or copied
 	without   map[ledger.ID]bool // incarnations that used it without a lease
 }

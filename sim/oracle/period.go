@@ -143,6 +143,8 @@ func (period) denied(o *Oracle, m Moment, a *account, g ledger.Grant) {
 		wrong = n <= q
 	case quota.ExactLane:
 		wrong = g.Kind == ledger.KindSpend
+	case quota.Cancelled: // it would have fitted, but for another one of its group
+		wrong = g.Kind != ledger.KindSpend || !o.denials
 	case quota.Stale:
 	default:
 		wrong = true
@@ -194,7 +196,7 @@ func (period) rest(o *Oracle, m Moment, a *account) {
 	if a.lossy {
 		return
 	}
-	if used := a.use.Total(); s.settled() != used || s.held != 0 || s.uncertain != 0 {
+	if used := a.use.Total(); s.settled() < used || s.settled() > used+a.over || s.held != 0 || s.uncertain != 0 {
 		o.Break(m.At, Settled, "%s: %d were used, %d of it without a lease; settled are %d, held %d, uncertain %d",
 			a.row.ID, used, a.use.Unleased, s.settled(), s.held, s.uncertain)
 	}

@@ -23,6 +23,14 @@ type held struct {
 	final    bool
 }
 
+// AccountOf is the account of an id that was recorded.
+func (o *Oracle) AccountOf(id ledger.ID) ledger.AccountID {
+	if r, ok := o.grants[id]; ok {
+		return r.row.Account
+	}
+	return ledger.AccountID{}
+}
+
 func (o *Oracle) held(h Holder, id ledger.ID) *held {
 	x, ok := o.holders[holding{h, id}]
 	if !ok {
@@ -45,7 +53,8 @@ func (o *Oracle) UsedUpTo(m Moment, h Holder, id ledger.ID, total int64) int64 {
 	return total - was
 }
 
-// Used tells that callers were allowed units from a lease.
+// Used tells that callers were allowed units from a lease; below zero, that they gave some back,
+// which they may at any time.
 func (o *Oracle) Used(m Moment, h Holder, id ledger.ID, units int64) {
 	if o.fault != nil {
 		return
@@ -59,6 +68,10 @@ func (o *Oracle) Used(m Moment, h Holder, id ledger.ID, units int64) {
 	x.used += units
 	if x.used > int64(g.Amount) {
 		o.Break(m.At, Backed, "%d units were taken from lease %s of %d", x.used, short(id), g.Amount)
+	}
+	if units <= 0 {
+		o.account(g.Account).use.Leased += units
+		return
 	}
 	if x.final {
 		o.Break(m.At, Sealed, "lease %s was spent after its final report", short(id))
@@ -99,6 +112,25 @@ func (o *Oracle) Spent(m Moment, id ledger.ID, units int64) {
 	a.judge.used(o, m, a)
 }
 
+// Settled tells that of a spend that a caller was told of less was used in the end. It is spent
+// anew and taken back, or it stays charged.
+func (o *Oracle) Settled(m Moment, id ledger.ID, units int64) {
+	r, ok := o.grants[id]
+	if o.fault != nil || !ok {
+		return
+	}
+	if !r.told {
+		if !o.dead[r.row.Agent] { // else a copy settled it, too
+			o.Break(m.At, Backed, "spend %s was settled, and nobody was told of it", short(id))
+		}
+		return
+	}
+	r.told = false
+	a := o.account(r.row.Account)
+	a.use.Spent -= int64(r.row.Amount) - units
+	a.over += int64(r.row.Amount)
+}
+
 // toldWrong is a spend that a caller was told of and that does not count. Only a copy can have
 // taken it back: one that was made while the spend was in flight.
 func (o *Oracle) toldWrong(m Moment, r *grant, what string) {
@@ -132,16 +164,17 @@ func (o *Oracle) doubled(g ledger.Grant) {
 }
 
 // Unleased tells that a caller of an incarnation was allowed units without a lease, by a
-// dimension of a class.
+// dimension of a class; below zero, that it gave some back.
 func (o *Oracle) Unleased(m Moment, agent ledger.ID, id ledger.AccountID, class quota.Class, units int64) {
 	if o.fault != nil {
 		return
 	}
-	if class == quota.Exact || class == quota.Hard {
+	if units > 0 && (class == quota.Exact || class == quota.Hard) {
 		o.Break(m.At, UnleasedOnly, "%s, of class %s, went on without a lease", id.Key, class)
 	}
 	a := o.account(id)
 	a.use.Unleased += units
+	a.over += max(0, -units) // it may come too late to be told
 	a.without[agent] = true
 	a.judge.used(o, m, a)
 }
@@ -207,11 +240,11 @@ func (o *Oracle) Sent(m Moment, h Holder, x Report) {
 			short(x.ID), was.taken, x.Taken, was.returned, x.Returned, was.final, x.Final)
 	}
 	was.taken, was.refunded, was.returned, was.final = x.Taken, x.Refunded, x.Returned, x.Final
-	if x.Taken != was.used {
-		o.Break(m.At, Cumulative, "%s is reported as taken %d, callers were allowed %d of it", short(x.ID), x.Taken, was.used)
+	if x.Taken-x.Refunded != was.used {
+		o.Break(m.At, Cumulative, "%s is reported as taken %d less %d, callers were allowed %d of it", short(x.ID), x.Taken, x.Refunded, was.used)
 	}
-	if r, ok := o.grants[x.ID]; ok && x.Final && x.Taken+x.Returned != int64(r.row.Amount) {
-		o.Break(m.At, Sealed, "the final report on %s says taken %d and returned %d of %d", short(x.ID), x.Taken, x.Returned, r.row.Amount)
+	if r, ok := o.grants[x.ID]; ok && x.Final && (x.Taken+x.Returned < int64(r.row.Amount) || x.Taken-x.Refunded+x.Returned > int64(r.row.Amount)) {
+		o.Break(m.At, Sealed, "the final report on %s says taken %d less %d and returned %d of %d", short(x.ID), x.Taken, x.Refunded, x.Returned, r.row.Amount)
 	}
 }
 

@@ -10,11 +10,13 @@ import (
 // Kind is what an action does.
 type Kind int
 
-// Kinds of action. Take and Peek are callers'; all others are trouble, and a run of many seeds
-// that never fires one of them has failed.
+// Kinds of action. Those up to lastCall are callers'; all others are trouble, and a run of many
+// seeds that never fires one of them has failed.
 const (
 	Take Kind = iota
 	Peek
+	Several
+	Reserve
 
 	LoseRequest
 	LoseReply
@@ -58,11 +60,13 @@ const (
 	ClockSuspect
 
 	kinds
+
+	lastCall = Reserve
 )
 
 // kindNames are the words of tables and of JSON.
 var kindNames = [kinds]string{
-	Take: "take", Peek: "peek",
+	Take: "take", Peek: "peek", Several: "take of several keys", Reserve: "reservation",
 	LoseRequest: "request lost", LoseReply: "reply lost", RepeatRequest: "request repeated",
 	DelayRequest: "request delayed", DelayReply: "reply delayed", Cut: "link cut",
 	CutOneWay: "link cut one way", Partition: "partition", Suspend: "agent suspended",
@@ -82,7 +86,7 @@ func (k Kind) String() string { return kindNames[k] }
 // Trouble lists every kind that a run of many seeds has to fire.
 func Trouble() []Kind {
 	var list []Kind
-	for k := LoseRequest; k < kinds; k++ {
+	for k := lastCall + 1; k < kinds; k++ {
 		list = append(list, k)
 	}
 	return list
@@ -100,7 +104,8 @@ type Action struct {
 	For     time.Duration // how long it lasts, or by how much
 	Leaves  time.Duration // of a caller: it leaves before its answer; 0: it stays
 	Policy  int           // of the documents
-	Mask    int           // agents of a partition, by place; of a one-way cut, 1: replies
+	Actual  int64         // of a reservation, what was used in the end, For later; For 0: nobody says
+	Mask    int           // agents of a partition or dimensions of a caller, by place; of a one-way cut, 1: replies
 }
 
 // String says what the action is in plain words.
@@ -115,6 +120,14 @@ func (a Action) String() string {
 		return s
 	case Peek:
 		return fmt.Sprintf("a caller at %s peeks at %s", agent, a.Key)
+	case Several:
+		s := fmt.Sprintf("a caller at %s takes %d each of", agent, a.Cost)
+		for _, t := range takesOf(a) {
+			s += fmt.Sprintf(" %s/%s", a.Key.Tenant, t.Dimension)
+		}
+		return s
+	case Reserve:
+		return fmt.Sprintf("a caller at %s reserves %d of %s, and uses %d within %s", agent, a.Cost, a.Key, a.Actual, a.For)
 	case LoseRequest, LoseReply:
 		return fmt.Sprintf("the next %s is lost", a.message())
 	case RepeatRequest:

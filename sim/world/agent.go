@@ -71,7 +71,10 @@ type node struct {
 	listens  *replica
 	listener *controlplane.Listener
 	waiting  []*caller
-	asked    map[askFor]*pb.Ask // in flight
+	several  []*several
+	// balance is what leases of a key lack that no caller was told of.
+	balance map[quota.Key]int64
+	asked   map[askFor]*pb.Ask // in flight
 	// displaced are keys of which the ledger refused a window: what was used in it is charged to
 	// the window of its receipt.
 	displaced map[quota.Key]bool
@@ -98,7 +101,7 @@ func (w *World) newNode(p *place, name string, random *stream) *node {
 	w.holders++
 	return &node{
 		world: w, place: p, name: name, holder: w.holders, random: random, pumpAt: -1,
-		asked: map[askFor]*pb.Ask{}, displaced: map[quota.Key]bool{},
+		asked: map[askFor]*pb.Ask{}, displaced: map[quota.Key]bool{}, balance: map[quota.Key]int64{},
 		core: core.New(core.Config{Name: name, Region: "eu", Random: random,
 			Wall: epoch.Add(w.now + p.wall), Start: p.clock()}),
 	}
@@ -138,7 +141,9 @@ func (n *node) pump() {
 		return
 	}
 	now := n.clock()
+	n.observe() // before anything is reported or dropped
 	n.core.Tick(now)
+	n.observe()
 	if !n.syncing {
 		if req := n.core.BuildSync(now); req != nil {
 			n.sync(req)
@@ -286,12 +291,14 @@ func (n *node) spend(req *pb.SpendRequest) {
 			c.spend = id
 		}
 	}
+	n.sendsSeveral()
 	n.call(func(cp *controlplane.ControlPlane) (any, error) {
 		reply, err := cp.Desk().Spend(context.Background(), req)
 		if err != nil {
 			return nil, err
 		}
 		n.world.decided(reply.GetDecisions(), !n.is(req.GetHello()), nil)
+		n.allOrNone(req, reply)
 		for i, d := range reply.GetDecisions() {
 			if void := req.GetItems()[i].GetNotAfterUs(); d.GetAmount() > 0 && d.GetIssuedAtUs() > void {
 				n.world.broken(oracle.Fresh, "spend %s of %s was granted %d us after its time", shortBytes(d.GetGrantId()), n.name, d.GetIssuedAtUs()-void)
@@ -317,6 +324,20 @@ func (n *node) spend(req *pb.SpendRequest) {
 		}
 		n.world.drained(n)
 	})
+}
+
+// allOrNone holds the answer to a Spend to that of each group.
+func (n *node) allOrNone(req *pb.SpendRequest, reply *pb.SpendReply) {
+	for i, d := range reply.GetDecisions() {
+		x := req.GetItems()[i]
+		if i == 0 || x.GetGroup() == 0 || x.GetGroup() != req.GetItems()[i-1].GetGroup() {
+			continue
+		}
+		if (d.GetAmount() > 0) != (reply.GetDecisions()[i-1].GetAmount() > 0) {
+			n.world.broken(oracle.AllOrNone, "of one group of %s %d of %s were decided and %d of %s", n.name, reply.GetDecisions()[i-1].GetAmount(),
+				keyOf(req.GetItems()[i-1].GetKey()), d.GetAmount(), keyOf(x.GetKey()))
+		}
+	}
 }
 
 // hook begins to listen for notices, and tries again until it can.

@@ -64,6 +64,17 @@ func (g *generator) call() Action {
 		a.Cost = int64(2 + g.rng.IntN(9))
 	case 4:
 		a.Cost = int64(1 + g.rng.IntN(150))
+	case 5, 6:
+		a.Kind, a.Cost = Several, int64(1+g.rng.IntN(4))
+		for range 2 + g.rng.IntN(2) {
+			a.Mask |= 1 << g.rng.IntN(len(dimensions))
+		}
+	case 7, 8:
+		a.Kind, a.Cost, a.Mask = Reserve, int64(1+g.rng.IntN(8)), g.rng.IntN(2)
+		a.Actual, a.For = g.rng.Int64N(a.Cost+3), g.some(6*time.Second)
+		if g.rng.IntN(10) == 0 {
+			a.For = 0
+		}
 	}
 	if g.rng.IntN(10) == 0 {
 		a.Leaves = g.some(30 * time.Millisecond)

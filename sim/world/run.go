@@ -109,7 +109,7 @@ func (w *World) next(a Action) {
 	w.events++
 	w.mix(uint64(a.Kind), uint64(a.At))
 	w.act(a)
-	if a.Kind <= Peek {
+	if a.Kind <= lastCall {
 		w.fire(a.Kind)
 	}
 }
@@ -193,8 +193,8 @@ func (w *World) rest() {
 		if n.core.Owes() {
 			w.broken(oracle.Rests, "%s still owes a report or a lease", n.name)
 		}
-		if len(n.waiting) > 0 {
-			w.broken(oracle.Rests, "%d callers of %s still wait", len(n.waiting), n.name)
+		if waiting := len(n.waiting) + len(n.several); waiting > 0 {
+			w.broken(oracle.Rests, "%d callers of %s still wait", waiting, n.name)
 		}
 		if n.syncs > mostRest {
 			w.broken(oracle.Rests, "%s sent %d Syncs in %s of rest", n.name, n.syncs, watchFor)
@@ -235,7 +235,7 @@ func (w *World) askUntil(n *node, key quota.Key, end time.Duration) {
 	if n.dead || w.oracle.Fault() != nil {
 		return
 	}
-	n.take(key, 1, 0, func(o core.Outcome) {
+	n.take(key, 1, 0, &caller{then: func(o core.Outcome) {
 		switch {
 		case o.Allowed || o.Bad != nil:
 		case w.now < end:
@@ -243,7 +243,7 @@ func (w *World) askUntil(n *node, key quota.Key, end time.Duration) {
 		default:
 			w.unserved(n, key, o)
 		}
-	})
+	}})
 }
 
 // unserved is a caller that was refused to the end: right only if nothing is free.

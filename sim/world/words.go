@@ -133,3 +133,27 @@ func grantWords(g ledger.Grant) string {
 	}
 	return s
 }
+
+func severalWords(g *core.Group, o core.Outcome) string {
+	what := "a caller of several keys: "
+	switch {
+	case o.Bad != nil:
+		return what + "no such thing"
+	case o.Unavailable:
+		return what + "unavailable, " + o.Key.Dimension
+	case o.Allowed:
+		var words []string
+		g.EachPart(func(p core.Part) {
+			by := "by a spend"
+			switch {
+			case p.Free:
+				by = "without a lease"
+			case !p.Lease.IsNil():
+				by = "of " + shortID(p.Lease)
+			}
+			words = append(words, fmt.Sprintf("%d of %s %s", p.Cost, p.Key, by))
+		})
+		return what + "allowed, " + strings.Join(words, ", ")
+	}
+	return what + "denied, " + string(o.Reason) + " by " + o.Key.Dimension
+}
