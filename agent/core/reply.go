@@ -298,6 +298,7 @@ func (c *Core) reincarnate(now Instant) {
 				c.addUnleasedIn(now, k, windowID{l.window.GetStartUs(), l.window.GetEndUs()}, unreported)
 			}
 			c.drop(k, l)
+			l.foreign = true
 		}
 		for _, u := range k.unleased {
 			owed := max(0, u.taken-u.refunded-u.acked+u.ackedBack)
