@@ -15,36 +15,37 @@ type Promise string
 
 // The promises, with their places in DESIGN.
 const (
-	Accounted    Promise = "use is accounted for"                         // 3.3, first form
-	WithinLimit  Promise = "use is within the largest limit and U"        // 3.3, second form
-	Conserved    Promise = "every unit is in one place"                   // 3.6
-	Headroom     Promise = "a grant is within the headroom"               // 3.1
-	Exposed      Promise = "exposure is within the budget"                // 3.4
-	Released     Promise = "only what the class allows is given back"     // 3.2
-	Reasoned     Promise = "a denial has its reason"                      // 3.5
-	Committed    Promise = "committed and overshoot are recorded"         // 3.8
-	Grown        Promise = "growth raises the generation"                 // 1
-	InForce      Promise = "decisions are made under the policy in force" // 2
-	InWindow     Promise = "nothing crosses a window"                     // 4.6
-	Ratcheted    Promise = "time never goes back for an account"          // 4.1
-	Trusted      Promise = "clocks that disagree decide nothing"          // 4.1
-	Fresh        Promise = "a spend is void after its time"               // 3.14
-	Found        Promise = "a copy becomes another incarnation"           // 3.15
-	SameAnswer   Promise = "an id keeps its answer"                       // 3.10
-	Closes       Promise = "a lease closes at its end and grace"          // 4.3
-	Stops        Promise = "an agent stops before the ledger closes"      // 4.2
-	Sealed       Promise = "final is final"                               // 3.11
-	Cumulative   Promise = "reports never fall and say what was taken"    // 3.11
-	Backed       Promise = "what is allowed is backed by a grant"         // 2
-	OneAsk       Promise = "one ask is in flight a key"                   // 3.10
-	OneAnswer    Promise = "a caller gets one answer"                     // 8
-	AllOrNone    Promise = "several keys are taken all or none"           // 5
-	Served       Promise = "who asks for what is free is served"          // liveness
-	Settled      Promise = "at rest what was used is settled"             // 3.3
-	Stopped      Promise = "a graceful stop gives back everything"        // 5
-	Rests        Promise = "everything comes to rest"                     // liveness
-	Works        Promise = "nothing breaks"                               // the program itself
-	UnleasedOnly Promise = "hard and exact never go on without a lease"   // 5, 6
+	Accounted      Promise = "use is accounted for"                                 // 3.3, first form
+	WithinLimit    Promise = "use is within the largest limit and U"                // 3.3, second form
+	WithinInterval Promise = "use in any interval is within burst, rate and budget" // 3.9
+	Conserved      Promise = "every unit is in one place"                           // 3.6
+	Headroom       Promise = "a grant is within the headroom"                       // 3.1
+	Exposed        Promise = "exposure is within the budget"                        // 3.4
+	Released       Promise = "only what the class allows is given back"             // 3.2
+	Reasoned       Promise = "a denial has its reason"                              // 3.5
+	Committed      Promise = "committed and overshoot are recorded"                 // 3.8
+	Grown          Promise = "growth raises the generation"                         // 1
+	InForce        Promise = "decisions are made under the policy in force"         // 2
+	InWindow       Promise = "nothing crosses a window"                             // 4.6
+	Ratcheted      Promise = "time never goes back for an account"                  // 4.1
+	Trusted        Promise = "clocks that disagree decide nothing"                  // 4.1
+	Fresh          Promise = "a spend is void after its time"                       // 3.14
+	Found          Promise = "a copy becomes another incarnation"                   // 3.15
+	SameAnswer     Promise = "an id keeps its answer"                               // 3.10
+	Closes         Promise = "a lease closes at its end and grace"                  // 4.3
+	Stops          Promise = "an agent stops before the ledger closes"              // 4.2
+	Sealed         Promise = "final is final"                                       // 3.11
+	Cumulative     Promise = "reports never fall and say what was taken"            // 3.11
+	Backed         Promise = "what is allowed is backed by a grant"                 // 2
+	OneAsk         Promise = "one ask is in flight a key"                           // 3.10
+	OneAnswer      Promise = "a caller gets one answer"                             // 8
+	AllOrNone      Promise = "several keys are taken all or none"                   // 5
+	Served         Promise = "who asks for what is free is served"                  // liveness
+	Settled        Promise = "at rest what was used is settled"                     // 3.3
+	Stopped        Promise = "a graceful stop gives back everything"                // 5
+	Rests          Promise = "everything comes to rest"                             // liveness
+	Works          Promise = "nothing breaks"                                       // the program itself
+	UnleasedOnly   Promise = "hard and exact never go on without a lease"           // 5, 6
 )
 
 // Fault is a broken promise.

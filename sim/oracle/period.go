@@ -13,22 +13,29 @@ import (
 type judge interface {
 	// committed looks at an account after a transaction with new decisions of its own.
 	committed(o *Oracle, m Moment, a *account, before ledger.Account, news []ledger.Grant)
+	// took counts what callers were allowed of leases; below zero, gave back.
+	took(units int64)
 	// used looks at an account after its callers were allowed something.
 	used(o *Oracle, m Moment, a *account)
 	// rest looks at an account when everything has come to rest.
 	rest(o *Oracle, m Moment, a *account)
 }
 
-// judges has one for each kind of limit.
-var judges = map[quota.Kind]judge{quota.Period: period{}}
+// judgeOf makes the judge of a kind of limit.
+func judgeOf(kind quota.Kind) judge {
+	if kind == quota.RateLimit {
+		return &rate{}
+	}
+	return period{}
+}
 
 // committed compares an account as the ledger wrote it with the sums of its grants.
 func (o *Oracle) committed(m Moment, row *ledger.Account, news []ledger.Grant) {
 	a := o.account(row.ID)
 	before := a.row
 	a.row = *row
-	if j, ok := judges[row.Kind]; ok {
-		a.judge = j
+	if row.Kind != before.Kind {
+		a.judge = judgeOf(row.Kind)
 	}
 	s, t := a.sum, row.Tally
 	if s.granted != int64(t.Granted) || s.leased != int64(t.Leased) || s.spent != int64(t.Spent) || s.unleased != int64(t.Unleased) ||
@@ -165,18 +172,25 @@ func (period) grown(o *Oracle, m Moment, a *account, before ledger.Account) {
 	}
 }
 
-// used compares what callers were allowed with the books (3.3). Use without a lease is D until
-// it is reported and part of S then: on both sides it cancels out.
+func (period) took(int64) {}
+
 func (period) used(o *Oracle, m Moment, a *account) {
+	real := o.accounted(m, a)
+	if a.largest < int64(quota.MaxUnits) && real > a.largest+a.use.Copied {
+		o.Break(m.At, WithinLimit, "%s: %d were used of leases and spends, the largest limit and U were %d (copied %d)", a.row.ID, real, a.largest, a.use.Copied)
+	}
+}
+
+// accounted compares what callers were allowed with the books (3.3). Use without a lease is D
+// until it is reported and part of S then: on both sides it cancels out.
+func (o *Oracle) accounted(m Moment, a *account) int64 {
 	real := a.use.Leased + a.use.Spent
 	books := a.sum.charged() + a.sum.uncertain - o.reported(a) + a.use.Copied
 	if real > books {
 		o.Break(m.At, Accounted, "%s: %d were used of leases and spends, the books have settled %d + outstanding %d + held %d + uncertain %d (unleased %d, copied %d)",
 			a.row.ID, real, a.sum.settled(), a.sum.outstanding, a.sum.held, a.sum.uncertain, a.sum.unleased, a.use.Copied)
 	}
-	if a.largest < int64(quota.MaxUnits) && real > a.largest+a.use.Copied {
-		o.Break(m.At, WithinLimit, "%s: %d were used of leases and spends, the largest limit and U were %d (copied %d)", a.row.ID, real, a.largest, a.use.Copied)
-	}
+	return real
 }
 
 // reported is what the ledger took in as used without a lease. Beyond a copied lease's amount it
@@ -188,7 +202,10 @@ func (o *Oracle) reported(a *account) int64 {
 	return a.sum.unleased
 }
 
-func (period) rest(o *Oracle, m Moment, a *account) {
+func (period) rest(o *Oracle, m Moment, a *account) { o.rested(m, a) }
+
+// rested looks at an account when everything has come to rest.
+func (o *Oracle) rested(m Moment, a *account) {
 	s := &a.sum
 	if s.outstanding != 0 {
 		o.Break(m.At, Rests, "%s: %d are still outstanding", a.row.ID, s.outstanding)

@@ -69,8 +69,10 @@ func (o *Oracle) Used(m Moment, h Holder, id ledger.ID, units int64) {
 	if x.used > int64(g.Amount) {
 		o.Break(m.At, Backed, "%d units were taken from lease %s of %d", x.used, short(id), g.Amount)
 	}
+	a := o.account(g.Account)
+	a.use.Leased += units
+	a.judge.took(units)
 	if units <= 0 {
-		o.account(g.Account).use.Leased += units
 		return
 	}
 	if x.final {
@@ -86,8 +88,6 @@ func (o *Oracle) Used(m Moment, h Holder, id ledger.ID, units int64) {
 	case offset(m) == r.offset && !m.Ledger.Before(g.ClosesAt):
 		o.Break(m.At, Stops, "lease %s was spent at %s, the ledger closes it at %s", short(id), clock(m.Ledger), clock(g.ClosesAt))
 	}
-	a := o.account(g.Account)
-	a.use.Leased += units
 	a.judge.used(o, m, a)
 }
 

@@ -211,6 +211,7 @@ func (n *node) sync(req *pb.SyncRequest) {
 		}
 		if n.core.Incarnation() != was {
 			n.world.say("%s goes on as incarnation %s", n.name, shortID(n.core.Incarnation()))
+			n.loseSeveral()
 			n.unhook() // the stream tells of the old one's leases
 		}
 		n.world.drained(n)
@@ -297,7 +298,7 @@ func (n *node) spend(req *pb.SpendRequest) {
 		if err != nil {
 			return nil, err
 		}
-		n.world.decided(reply.GetDecisions(), !n.is(req.GetHello()), nil)
+		n.world.decided(reply.GetDecisions(), !n.is(req.GetHello()), nil, req.GetItems())
 		n.allOrNone(req, reply)
 		for i, d := range reply.GetDecisions() {
 			if void := req.GetItems()[i].GetNotAfterUs(); d.GetAmount() > 0 && d.GetIssuedAtUs() > void {

@@ -14,7 +14,7 @@ import (
 // The quotas of every world: one of each class in windows of a minute, and one whose windows
 // are as short as they come.
 var (
-	dimensions = []string{"hard", "bounded", "best", "exact", "brief"}
+	dimensions = []string{"hard", "bounded", "best", "exact", "brief", "fast", "slow"}
 	tenants    = []string{"acme", "bolt"}
 )
 
@@ -25,12 +25,14 @@ type terms struct {
 	class     quota.Class
 	limit     int
 	overshoot int // percent
+	rate      int // a second; 0: a quota of a window
 }
 
 // base is what histories begin with and come back to.
 var base = map[string]terms{
-	"hard": {quota.Hard, 300, 40}, "bounded": {quota.Bounded, 400, 30}, "best": {quota.BestEffort, 400, 50},
-	"exact": {quota.Exact, 120, 0}, "brief": {quota.Bounded, 40, 50},
+	"hard": {quota.Hard, 300, 40, 0}, "bounded": {quota.Bounded, 400, 30, 0}, "best": {quota.BestEffort, 400, 50, 0},
+	"exact": {quota.Exact, 120, 0, 0}, "brief": {quota.Bounded, 40, 50, 0},
+	"fast": {quota.Bounded, 30, 50, 60}, "slow": {quota.Hard, 4, 100, 6},
 }
 
 // Document is one policy that a history may apply.
@@ -49,15 +51,16 @@ type change struct {
 
 var changes = []change{
 	{kind: ChangeLimit},
-	{kind: ChangeLimit, terms: map[string]terms{"hard": {quota.Hard, 60, 40}, "bounded": {quota.Bounded, 50, 30}, "best": {quota.BestEffort, 60, 50}, "exact": {quota.Exact, 40, 0}, "brief": {quota.Bounded, 8, 50}}},
-	{kind: ChangeLimit, terms: map[string]terms{"hard": {quota.Hard, 900, 40}, "bounded": {quota.Bounded, 1200, 30}, "best": {quota.BestEffort, 900, 50}, "exact": {quota.Exact, 500, 0}}},
-	{kind: ChangeLimit, terms: map[string]terms{"hard": {quota.Hard, 0, 40}, "bounded": {quota.Bounded, 400, 30}, "exact": {quota.Exact, 0, 0}, "brief": {quota.Bounded, 0, 0}}},
-	{kind: ChangeBudget, terms: map[string]terms{"hard": {quota.Hard, 300, 5}, "bounded": {quota.Bounded, 400, 4}, "best": {quota.BestEffort, 400, 5}, "brief": {quota.Bounded, 40, 10}}},
-	{kind: ChangeBudget, terms: map[string]terms{"hard": {quota.Hard, 300, 100}, "bounded": {quota.Bounded, 400, 100}, "best": {quota.BestEffort, 400, 100}}},
-	{kind: ChangeClass, terms: map[string]terms{"hard": {quota.Bounded, 300, 40}, "bounded": {quota.Hard, 400, 30}, "best": {quota.Bounded, 400, 50}, "brief": {quota.Hard, 40, 50}}},
-	{kind: ChangeClass, terms: map[string]terms{"hard": {quota.BestEffort, 300, 40}, "bounded": {quota.Exact, 400, 0}, "exact": {quota.Hard, 120, 30}}},
+	{kind: ChangeLimit, terms: map[string]terms{"hard": {quota.Hard, 60, 40, 0}, "bounded": {quota.Bounded, 50, 30, 0}, "best": {quota.BestEffort, 60, 50, 0}, "exact": {quota.Exact, 40, 0, 0}, "brief": {quota.Bounded, 8, 50, 0}, "fast": {quota.Bounded, 10, 40, 20}, "slow": {quota.Hard, 2, 100, 2}}},
+	{kind: ChangeLimit, terms: map[string]terms{"hard": {quota.Hard, 900, 40, 0}, "bounded": {quota.Bounded, 1200, 30, 0}, "best": {quota.BestEffort, 900, 50, 0}, "exact": {quota.Exact, 500, 0, 0}, "fast": {quota.Bounded, 90, 50, 200}, "slow": {quota.BestEffort, 5, 100, 9}}},
+	{kind: ChangeLimit, terms: map[string]terms{"hard": {quota.Hard, 0, 40, 0}, "bounded": {quota.Bounded, 400, 30, 0}, "exact": {quota.Exact, 0, 0, 0}, "brief": {quota.Bounded, 0, 0, 0}, "slow": {quota.Hard, 1, 100, 1}}},
+	{kind: ChangeBudget, terms: map[string]terms{"hard": {quota.Hard, 300, 5, 0}, "bounded": {quota.Bounded, 400, 4, 0}, "best": {quota.BestEffort, 400, 5, 0}, "brief": {quota.Bounded, 40, 10, 0}, "fast": {quota.Bounded, 30, 10, 60}}},
+	{kind: ChangeBudget, terms: map[string]terms{"hard": {quota.Hard, 300, 100, 0}, "bounded": {quota.Bounded, 400, 100, 0}, "best": {quota.BestEffort, 400, 100, 0}}},
+	{kind: ChangeClass, terms: map[string]terms{"hard": {quota.Bounded, 300, 40, 0}, "bounded": {quota.Hard, 400, 30, 0}, "best": {quota.Bounded, 400, 50, 0}, "brief": {quota.Hard, 40, 50, 0}}},
+	{kind: ChangeClass, terms: map[string]terms{"hard": {quota.BestEffort, 300, 40, 0}, "bounded": {quota.Exact, 400, 0, 0}, "fast": {quota.Exact, 30, 0, 60}, "slow": {quota.BestEffort, 4, 100, 6}, "exact": {quota.Hard, 120, 30, 0}}},
 	{kind: RemoveDimension, gone: "bounded"},
 	{kind: RemoveDimension, gone: "best"},
+	{kind: RemoveDimension, gone: "slow"},
 	{kind: RemoveTenant, denies: "bolt"},
 }
 
@@ -96,6 +99,10 @@ func (c change) write() string {
 		if name == "best" {
 			more += ", outage: {mode: open, after: 1s, for: 1h}"
 		}
+		if t.rate > 0 {
+			fmt.Fprintf(&b, "  - {name: %s, kind: rate, limit: %d/s, burst: %d, class: %s%s}\n", name, t.rate, t.limit, t.class, more)
+			continue
+		}
 		fmt.Fprintf(&b, "  - {name: %s, kind: period, limit: %d, period: {every: %s}, class: %s%s}\n", name, t.limit, every, t.class, more)
 	}
 	return b.String()
@@ -122,6 +129,6 @@ func termsOf(doc *policy.Document, version int64) func(quota.Key, quota.Window) 
 		if err != nil {
 			return ledger.Terms{}, false
 		}
-		return ledger.Terms{PolicyVersion: t.PolicyVersion, Kind: t.Kind, Class: t.Class, Limit: t.Limit, Budget: t.Budget, TTL: t.TTL, Grace: t.Grace}, true
+		return ledger.Terms{PolicyVersion: t.PolicyVersion, Kind: t.Kind, Class: t.Class, Limit: t.Limit, Budget: t.Budget, Rate: t.Rate, TTL: t.TTL, Grace: t.Grace}, true
 	}
 }

@@ -258,6 +258,12 @@ func (w *World) unserved(n *node, key quota.Key, o core.Outcome) {
 		return
 	}
 	s, _ := w.oracle.State(id)
+	if terms.Kind == quota.RateLimit {
+		if terms.Limit.Units > 0 && terms.Rate.Units > 0 {
+			w.broken(oracle.Served, "a caller of %s at %s was refused for %s (%s) while the bucket fills", key, n.name, asksFor, outcomeWords(key, 1, o))
+		}
+		return
+	}
 	if free := int64(terms.Limit.Units) - int64(s.Row.Settled()+s.Row.Outstanding+s.Row.Held); free > 0 {
 		w.broken(oracle.Served, "a caller of %s at %s was refused for %s (%s) while %d were free", key, n.name, asksFor, outcomeWords(key, 1, o), free)
 	}

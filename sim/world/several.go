@@ -18,6 +18,7 @@ type several struct {
 	group   *core.Group
 	twin    *several
 	spends  map[quota.Key]core.ID // its items in the exact lane, once sent
+	lost    map[quota.Key]core.ID // what it held of the original's leases when its node became another incarnation
 	answers int
 	left    bool
 }
@@ -143,6 +144,7 @@ func (n *node) answeredSeveral(g *several, o core.Outcome) {
 			if !p.Lease.IsNil() || p.Free {
 				w.broken(oracle.AllOrNone, "%s denied a caller of several keys and kept %d of %s", n.name, p.Cost, p.Key)
 			}
+		case !p.Lease.IsNil() && p.Lease == g.lost[p.Key]:
 		case !p.Lease.IsNil():
 			n.balance[p.Key] -= p.Cost
 		case p.Free:
@@ -196,7 +198,7 @@ func (n *node) check(key quota.Key) {
 	var waits int64
 	for _, g := range n.several {
 		g.group.EachPart(func(p core.Part) {
-			if p.Key == key && !p.Lease.IsNil() {
+			if p.Key == key && !p.Lease.IsNil() && p.Lease != g.lost[key] {
 				waits += p.Cost
 			}
 		})
@@ -204,6 +206,20 @@ func (n *node) check(key quota.Key) {
 	if n.balance[key] != waits {
 		n.world.broken(oracle.Backed, "leases of %s at %s lack %d that no caller was told of, %d wait for other keys", key, n.name, n.balance[key], waits)
 		n.balance[key] = waits
+	}
+}
+
+// loseSeveral is a copy that became another incarnation: what callers hold of the original's
+// leases stays charged, whatever becomes of them.
+func (n *node) loseSeveral() {
+	for _, g := range n.several {
+		g.lost = map[quota.Key]core.ID{}
+		g.group.EachPart(func(p core.Part) {
+			if !p.Lease.IsNil() {
+				g.lost[p.Key] = p.Lease
+				n.balance[p.Key] -= p.Cost
+			}
+		})
 	}
 }
 

@@ -156,7 +156,7 @@ func (w *World) committed(c ledger.Changes) {
 
 // told looks at what a Sync is answered.
 func (w *World) told(n *node, req *pb.SyncRequest, reply *pb.SyncReply) {
-	w.decided(reply.GetDecisions(), !n.is(req.GetHello()), req.GetAsks())
+	w.decided(reply.GetDecisions(), !n.is(req.GetHello()), req.GetAsks(), nil)
 	for i, r := range reply.GetResults() {
 		f := r.GetFault()
 		if f == nil || f.GetCode() == "report_step" {
@@ -176,10 +176,12 @@ func (w *World) told(n *node, req *pb.SyncRequest, reply *pb.SyncReply) {
 // decided looks at decisions on their way to an agent. A copy that meanwhile went on under another
 // incarnation may have taken back by the new one what it asked by the old. An ask for a window of
 // its own may come before or after its time; nothing else is refused for its window.
-func (w *World) decided(list []*pb.Decision, renamed bool, asks []*pb.Ask) {
+func (w *World) decided(list []*pb.Decision, renamed bool, asks []*pb.Ask, items []*pb.SpendItem) {
 	m := w.moment()
 	for i, d := range list {
 		switch f := d.GetFault(); {
+		case f == nil && d.GetAmount() == 0 && groupRefused(list, items, i):
+			w.oracle.Refused(uuid.FromBytesOrNil(d.GetGrantId()))
 		case f == nil:
 			w.oracle.Answered(m, oracle.Answer{
 				ID: uuid.FromBytesOrNil(d.GetGrantId()), Amount: d.GetAmount(), Reason: quota.Reason(d.GetReason()),
@@ -195,6 +197,20 @@ func (w *World) decided(list []*pb.Decision, renamed bool, asks []*pb.Ask) {
 			w.broken(oracle.Works, "a request for %s is refused: %s %s", shortBytes(d.GetGrantId()), f.GetCode(), f.GetField())
 		}
 	}
+}
+
+// groupRefused reports an item that was not decided since policy does not admit another one of
+// its group.
+func groupRefused(list []*pb.Decision, items []*pb.SpendItem, i int) bool {
+	if i >= len(items) || items[i].GetGroup() == 0 {
+		return false
+	}
+	for j, x := range items {
+		if x.GetGroup() == items[i].GetGroup() && list[j].GetFault() != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func accountOf(r *pb.Report) ledger.AccountID {
