@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +34,8 @@ type Config struct {
 	SyncTimeout time.Duration // of one Sync or Spend, 2 s
 	StopTimeout time.Duration // most that a graceful stop takes, 5 s
 	MaxKeys     int           // keys held at most, 1,000,000
+	StateDir    string        // where the terms of policy are kept for a start in an outage; empty: nowhere
+	TermsMaxAge time.Duration // older ones are not believed, 24 h
 	Logger      *slog.Logger  // none: discards
 	Metrics     prometheus.Registerer
 
@@ -51,6 +54,9 @@ func (c Config) Validate() error {
 	if c.SyncTimeout < 0 || c.StopTimeout < 0 {
 		errs = append(errs, &quota.FieldError{Field: "timeout", Allowed: "0 or more"})
 	}
+	if c.TermsMaxAge < 0 {
+		errs = append(errs, &quota.FieldError{Field: "terms max age", Allowed: "0 or more"})
+	}
 	if c.MaxKeys < 0 {
 		errs = append(errs, &quota.FieldError{Field: "max keys", Allowed: "0 or more"})
 	}
@@ -66,7 +72,9 @@ type Agent struct {
 	table  *core.Table
 	seen   *meters
 
-	repeats repeats
+	repeats   repeats
+	acquiring claims
+	terms     *keptTerms
 
 	mu       sync.Mutex // guards what follows; never held across an Uplink call
 	core     *core.Core
@@ -87,6 +95,7 @@ func New(cfg Config, uplink Uplink) (*Agent, error) {
 	}
 	setDefault(&cfg.SyncTimeout, 2*time.Second)
 	setDefault(&cfg.StopTimeout, 5*time.Second)
+	setDefault(&cfg.TermsMaxAge, termsMaxAge)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -102,6 +111,15 @@ func New(cfg Config, uplink Uplink) (*Agent, error) {
 		Name: cfg.Name, Region: cfg.Region, Random: rand.Reader, Wall: time.Now(), Start: a.now(), MaxKeys: cfg.MaxKeys,
 	})
 	a.table = a.core.Table
+	a.terms = &keptTerms{dir: cfg.StateDir, maxAge: cfg.TermsMaxAge, log: cfg.Logger}
+	if cfg.StateDir != "" {
+		if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
+			return nil, fmt.Errorf("make the state directory: %w", err)
+		}
+	}
+	if kept := a.terms.load(time.Now()); kept != nil && !a.core.Restore(a.now(), kept) {
+		a.log.Warn("ignoring the terms on disk: this version does not understand them")
+	}
 	a.seen = newMeters(a)
 	if cfg.Metrics != nil {
 		if err := cfg.Metrics.Register(a.seen); err != nil {
@@ -289,8 +307,8 @@ func (a *Agent) outcome(id quota.Key, cost int64, o core.Outcome) (Decision, err
 		a.seen.denied(a.label(id.Dimension), quota.Unavailable)
 		return Decision{}, &UnavailableError{Key: id, RetryIn: o.RetryIn}
 	case o.Allowed:
-		if o.Reason == quota.OpenMode {
-			a.wentOpen(id)
+		if o.Reason == quota.OpenMode || o.Reason == quota.Extended {
+			a.wentOn(id, o.Reason)
 		}
 	case cost > 0:
 		a.seen.denied(id.Dimension, o.Reason)
@@ -308,9 +326,9 @@ func (a *Agent) label(dimension string) string {
 	return "unknown"
 }
 
-// wentOpen counts an allowance without a lease, and logs it at most once a second.
-func (a *Agent) wentOpen(id quota.Key) {
-	a.seen.opened(id.Dimension)
+// wentOn counts what an outage mode let pass, and logs it at most once a second.
+func (a *Agent) wentOn(id quota.Key, mode quota.Reason) {
+	a.seen.wentOn(id.Dimension, mode)
 	a.mu.Lock()
 	now := a.now()
 	quiet := a.openAt != 0 && now-a.openAt < time.Second
@@ -319,7 +337,11 @@ func (a *Agent) wentOpen(id quota.Key) {
 	}
 	a.mu.Unlock()
 	if !quiet {
-		a.log.Warn("allowing without a lease: outage mode open", "dimension", id.Dimension)
+		word := "open"
+		if mode == quota.Extended {
+			word = "extend"
+		}
+		a.log.Warn("allowing without a lease: outage mode "+word, "dimension", id.Dimension)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 type Decision struct {
 	Allowed       bool
 	Dimension     string       // of the key that decided: the denier, or, of several that passed, the one with the least left
-	Reason        quota.Reason // why denied; or what is special about the allowance (open_mode, cold)
+	Reason        quota.Reason // why denied; or what is special about the allowance (open_mode, extended, cold)
 	Limit         quota.Limit  // of the key's window
 	Remaining     quota.Units  // as this agent knows it, never negative; 0 without a limit, where it means nothing
 	RetryIn       time.Duration
@@ -36,6 +36,9 @@ type UnavailableError struct {
 func (e *UnavailableError) Error() string {
 	return fmt.Sprintf("take %s: the control plane cannot be reached and no units are in hand", e.Key)
 }
+
+// UnknownIDError is a *quota.FieldError about an id that this agent never gave, or has forgotten.
+type UnknownIDError = core.UnknownIDError
 
 // ErrStopped is returned by takes after the agent has stopped.
 var ErrStopped = errors.New("the agent has stopped")

@@ -5,15 +5,22 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
 // meters are the agent's metrics. No label names a tenant: the number of series does not
 // depend on how many there are.
 type meters struct {
-	agent  *Agent
-	denial *prometheus.CounterVec
-	open   *prometheus.CounterVec
+	agent    *Agent
+	denial   *prometheus.CounterVec
+	open     *prometheus.CounterVec
+	extended *prometheus.CounterVec
+	waited   *prometheus.HistogramVec // of acquires
+	held     *prometheus.HistogramVec // of permits
+	slots    *prometheus.HistogramVec
+
+	running, lapsed *prometheus.Desc
 
 	taken, inHand, faults, keys, waiting, contact, policy, offset *prometheus.Desc
 }
@@ -22,6 +29,11 @@ func newMeters(a *Agent) *meters {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("quotalease_agent_"+name, help, labels, nil)
 	}
+	histogram := func(name, help string, first float64) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "quotalease_agent_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(first, 4, 12),
+		}, []string{"dimension"})
+	}
 	return &meters{
 		agent: a,
 		denial: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -29,6 +41,15 @@ func newMeters(a *Agent) *meters {
 		}, []string{"dimension", "reason"}),
 		open: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quotalease_agent_open_total", Help: "Takes allowed without a lease, by outage mode open.",
+		}, []string{"dimension"}),
+		waited: histogram("acquire_wait_seconds", "Time that callers of acquire waited for their answer, by the dimension that decided.", 1e-4),
+		held:   histogram("permit_held_seconds", "Time for which released slots were held.", 1e-2),
+		slots:  histogram("permit_slots", "Slots that released permits held.", 1),
+
+		running: desc("running_slots", "Slots in use.", "dimension"),
+		lapsed:  desc("lapsed_slots_total", "Slots that nobody gave back before their permit lapsed.", "dimension"),
+		extended: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "quotalease_agent_extended_total", Help: "Takes allowed from an emergency allowance, by outage mode extend.",
 		}, []string{"dimension"}),
 		taken:   desc("taken_units_total", "Units that callers were allowed, by the way they were had.", "dimension", "lane"),
 		inHand:  desc("in_hand_units", "Units that can be taken now.", "dimension"),
@@ -47,13 +68,36 @@ func (m *meters) denied(dimension string, reason quota.Reason) {
 	m.denial.WithLabelValues(dimension, string(reason)).Inc()
 }
 
-func (m *meters) opened(dimension string) { m.open.WithLabelValues(dimension).Inc() }
+// wentOn counts a take that an outage mode allowed.
+func (m *meters) wentOn(dimension string, mode quota.Reason) {
+	if mode == quota.Extended {
+		m.extended.WithLabelValues(dimension).Inc()
+		return
+	}
+	m.open.WithLabelValues(dimension).Inc()
+}
+
+// acquired counts the answer to an acquire, released the end of a permit.
+func (m *meters) acquired(dimension string, waited time.Duration) {
+	m.waited.WithLabelValues(dimension).Observe(waited.Seconds())
+}
+
+func (m *meters) released(e core.Ended) {
+	for _, s := range e.Slots {
+		m.held.WithLabelValues(s.Dimension).Observe(e.Held.Seconds())
+		m.slots.WithLabelValues(s.Dimension).Observe(float64(s.Cost))
+	}
+}
 
 // Describe implements prometheus.Collector.
 func (m *meters) Describe(ch chan<- *prometheus.Desc) {
 	m.denial.Describe(ch)
 	m.open.Describe(ch)
-	for _, d := range []*prometheus.Desc{m.taken, m.inHand, m.faults, m.keys, m.waiting, m.contact, m.policy, m.offset} {
+	m.extended.Describe(ch)
+	for _, h := range []*prometheus.HistogramVec{m.waited, m.held, m.slots} {
+		h.Describe(ch)
+	}
+	for _, d := range []*prometheus.Desc{m.running, m.lapsed, m.taken, m.inHand, m.faults, m.keys, m.waiting, m.contact, m.policy, m.offset} {
 		ch <- d
 	}
 }
@@ -62,6 +106,10 @@ func (m *meters) Describe(ch chan<- *prometheus.Desc) {
 func (m *meters) Collect(ch chan<- prometheus.Metric) {
 	m.denial.Collect(ch)
 	m.open.Collect(ch)
+	m.extended.Collect(ch)
+	for _, h := range []*prometheus.HistogramVec{m.waited, m.held, m.slots} {
+		h.Collect(ch)
+	}
 	a := m.agent
 	a.mu.Lock()
 	now := a.now()
@@ -73,13 +121,19 @@ func (m *meters) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for lane, units := range map[string]map[string]int64{"lease": stats.Leased, "exact": stats.Exact, "unleased": stats.Unleased} {
+	for lane, units := range map[string]map[string]int64{"lease": stats.Leased, "exact": stats.Exact, "emergency": stats.Extended, "unleased": stats.Unleased} {
 		for dimension, n := range units {
 			ch <- prometheus.MustNewConstMetric(m.taken, prometheus.CounterValue, float64(n), dimension, lane)
 		}
 	}
 	for dimension, n := range stats.InHand {
 		gauge(m.inHand, float64(n), dimension)
+	}
+	for dimension, n := range stats.Running {
+		gauge(m.running, float64(n), dimension)
+	}
+	for dimension, n := range stats.Lapsed {
+		ch <- prometheus.MustNewConstMetric(m.lapsed, prometheus.CounterValue, float64(n), dimension)
 	}
 	for code, n := range stats.Faults {
 		ch <- prometheus.MustNewConstMetric(m.faults, prometheus.CounterValue, float64(n), code)

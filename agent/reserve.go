@@ -56,7 +56,7 @@ var errNoMaximum = &quota.FieldError{Field: "estimate", Allowed: "a maximum, whe
 func (a *Agent) Settle(id string, actual int64) error {
 	made, err := uuid.FromString(id)
 	if err != nil {
-		return &quota.FieldError{Field: "id", Allowed: "the id of a reservation"}
+		return &UnknownIDError{FieldError: quota.FieldError{Field: "id", Allowed: "the id of a reservation"}}
 	}
 	a.mu.Lock()
 	err = a.core.Settle(a.now(), made, actual)

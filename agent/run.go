@@ -71,9 +71,16 @@ func (a *Agent) syncLoop(ctx context.Context) {
 			a.unhook() // the stream tells of the old one's leases
 		}
 		a.noteContact(err)
+		newer := reply.GetCatalogue()
+		if newer.GetPolicyVersion() != a.core.PolicyVersion() {
+			newer = nil // this agent could not read it
+		}
 		a.mu.Unlock()
 		kick(a.tickKick)
 		kick(a.spendKick)
+		if reply != nil {
+			a.terms.keep(time.Now(), newer)
+		}
 	}
 }
 

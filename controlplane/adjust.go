@@ -27,7 +27,7 @@ func (c *ControlPlane) AdjustUsage(ctx context.Context, m *pb.AdjustUsageRequest
 	if err != nil {
 		return nil, fmt.Errorf("credit %s: %w", x.Account, err)
 	}
-	return &pb.AdjustUsageReply{Repeated: got.Repeated, Usage: usageMessage(got.Account), Revision: got.Account.Revision, Timezone: zone}, nil
+	return &pb.AdjustUsageReply{Repeated: got.Repeated, Usage: usageMessage(got.Account, c.desk.Now()), Revision: got.Account.Revision, Timezone: zone}, nil
 }
 
 // ReleaseHeld moves held units of one window to uncertain, once under its id.
@@ -44,7 +44,7 @@ func (c *ControlPlane) ReleaseHeld(ctx context.Context, m *pb.ReleaseHeldRequest
 	if err != nil {
 		return nil, fmt.Errorf("release held units of %s: %w", x.Account, err)
 	}
-	return &pb.ReleaseHeldReply{Repeated: got.Repeated, Released: int64(got.Grant.Amount), Usage: usageMessage(got.Account),
+	return &pb.ReleaseHeldReply{Repeated: got.Repeated, Released: int64(got.Grant.Amount), Usage: usageMessage(got.Account, c.desk.Now()),
 		Revision: got.Account.Revision, Timezone: zone}, nil
 }
 

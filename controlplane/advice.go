@@ -10,11 +10,14 @@ import (
 
 // advice says what an operator could change, one line each.
 func (t BoundTerms) advice(b *pb.Bound) []string {
+	if t.Kind == quota.Concurrency {
+		return t.slotAdvice(b)
+	}
 	if t.Class == quota.Exact {
 		return []string{"class exact: nothing is leased, nothing goes over; every take costs one round trip"}
 	}
 	if b.LeaseCap == 0 {
-		return []string{t.noLeases()}
+		return []string{t.noLeases("every take goes to the exact lane")}
 	}
 	var lines []string
 	lasts := time.Duration(min(b.LeaseLastsUs, int64(maxDuration/time.Microsecond))) * time.Microsecond
@@ -36,7 +39,7 @@ func (t BoundTerms) advice(b *pb.Bound) []string {
 				t.when(), countOf(perSecond+1, "round trip")))
 		}
 	}
-	if t.Class == quota.BestEffort {
+	if t.Class == quota.BestEffort && t.Kind == quota.Period {
 		lines = append(lines, "best_effort: the budget limits what is outstanding or uncertain at any grant; what late reports confirm counts against the limit, not against the budget")
 	}
 	return lines
@@ -50,7 +53,24 @@ func (t BoundTerms) when() string {
 	return "on average"
 }
 
-func (t BoundTerms) noLeases() string {
+// slotAdvice says what an operator of slots could change: they are held, not used up.
+func (t BoundTerms) slotAdvice(b *pb.Bound) []string {
+	var lines []string
+	switch {
+	case t.Class == quota.Exact:
+		lines = append(lines, "class exact: no slot lies idle with an agent; every start costs one round trip")
+	case b.LeaseCap == 0:
+		lines = append(lines, t.noLeases("no slot is leased ahead and every start costs one round trip"))
+	case t.Class == quota.BestEffort:
+		lines = append(lines, "choose class bounded if a number is wanted: best_effort gives back what a lost agent may still run")
+	case t.adds():
+		lines = append(lines, "choose class hard if no more than the limit may ever run: what a lost agent may still run then stays charged")
+	}
+	return lines
+}
+
+// noLeases says why nothing is leased, and what follows.
+func (t BoundTerms) noLeases(follows string) string {
 	if !t.Limit.Unlimited && t.Limit.Units == 0 {
 		return "the limit is 0: everything is denied"
 	}
@@ -58,8 +78,8 @@ func (t BoundTerms) noLeases() string {
 	if t.Agents == 1 {
 		share = "has"
 	}
-	return fmt.Sprintf("%s %s a budget of %s: L is 0 and every take goes to the exact lane; leases need a budget of at least %s",
-		countOf(int64(t.Agents), "agent"), share, Grouped(limitNumber(t.Budget)), Grouped(int64(t.Agents)))
+	return fmt.Sprintf("%s %s a budget of %s: L is 0 and %s; leases need a budget of at least %s",
+		countOf(int64(t.Agents), "agent"), share, Grouped(limitNumber(t.Budget)), follows, Grouped(int64(t.Agents)))
 }
 
 // tooShort names the budget under which a lease lasts two round trips.
@@ -86,11 +106,6 @@ func (t BoundTerms) smaller(b *pb.Bound, peak rate) []string {
 	}
 	return []string{fmt.Sprintf("choose a smaller L: at peak an agent spends %s in one ttl of %s; lease.max: %d lowers what is at risk from %s to %s",
 		countOf(used, "unit"), Lasting(t.TTL), used, Grouped(b.AtRisk), Grouped(mulDiv(used, int64(t.Agents), 1)))}
-}
-
-// adds reports whether the class lets a window end above its limit.
-func (t BoundTerms) adds() bool {
-	return (t.Class == quota.Bounded || t.Class == quota.BestEffort) && (t.Budget.Unlimited || t.Budget.Units > 0)
 }
 
 const maxDuration = time.Duration(1<<63 - 1)

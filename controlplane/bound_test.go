@@ -193,9 +193,12 @@ func TestBoundNeverOverflows(t *testing.T) {
 			LeaseMax: amount("max"), Agents: rapid.IntRange(0, 1<<40).Draw(t, "agents"), Peak: amount("peak"),
 			TTL:    time.Duration(rapid.Int64Range(1, int64(24*time.Hour)).Draw(t, "ttl")),
 			Window: time.Duration(rapid.Int64Range(0, int64(366*24*time.Hour)).Draw(t, "window")),
+			Kind:   quota.Kind(rapid.IntRange(1, 3).Draw(t, "kind")), Credit: amount("credit"), Tenant: "acme",
+			Rate:   quota.Rate{Units: amount("rate"), Per: time.Duration(rapid.Int64Range(1, int64(24*time.Hour)).Draw(t, "per"))},
+			Outage: policy.Outage{Extend: rapid.Bool().Draw(t, "extend"), Budget: amount("pot")},
 		}
 		b := ComputeBound(terms)
-		if b.AtRisk < 0 || b.LeaseCap < 0 || b.Most < b.Limit || b.LeaseLastsUs < 0 || b.FetchesPerSecondMilli < 0 || b.Agents < 1 {
+		if b.AtRisk < 0 || b.LeaseCap < 0 || b.Most < b.Limit && b.Most != unlimited || b.LeaseLastsUs < 0 || b.FetchesPerSecondMilli < 0 || b.Agents < 1 {
 			t.Fatalf("%+v: %v", terms, b)
 		}
 	})

@@ -16,8 +16,13 @@
 //     (TestR2_4BoundIsComputedBeforeItIsAccepted, TestR2_4BoundSaysWhatToChange,
 //     TestSmallerLeasesAreAdvisedOnlyForAPeakThatIsGiven)
 //   - What policy lets pass outside of a bound is named beside it.
-//     (TestR2_4BoundNamesWhatLiesOutsideOfIt)
-//   - What a window can end with is stated for every class. (TestWindowBoundCoversEveryClass)
+//     (TestR2_4BoundNamesWhatLiesOutsideOfIt, TestBoundNamesOperationsThatGoOn)
+//   - What a window can end with is stated for every class and kind, and what is used is shown as
+//     its kind counts it. (TestWindowBoundCoversEveryClass, TestWindowBoundOfEveryKind,
+//     TestUsageOfEveryKind)
+//   - Rates, slots, allowances, credits and regional shares are in the bound, worked out; where
+//     there is no number it says so. (TestBoundOfEveryKind, TestRegionsDivideWhatIsAtRisk,
+//     TestBoundOfATenantHasItsCreditsAndReleases, TestBestEffortSlotsGoOnAtLostAgents)
 //   - Lost, repeated and reordered Syncs, crashes and sweeps never lift true use above a
 //     class's bound. (TestHistoriesKeepEveryBound)
 //   - A repeat gets the first answer, whatever happened to its policy since.

@@ -64,9 +64,10 @@ func (c *ControlPlane) fullest(ctx context.Context, q ledger.AccountQuery, share
 		return nil, err
 	}
 	trim()
+	now := c.desk.Now()
 	var usage []*pb.Usage
 	for _, f := range top {
-		usage = append(usage, usageMessage(f.account))
+		usage = append(usage, usageMessage(f.account, now))
 	}
 	return usage, nil
 }

@@ -68,7 +68,11 @@ func keyCap(t ledger.Terms, l quota.Limit, leaseMax quota.Units) quota.Units {
 func SizeLease(lease policy.Lease) ledger.Sizer {
 	return func(r ledger.Room) quota.Units {
 		amount := min(r.Want, r.Headroom, r.Exposure)
-		l := leaseCap(r.Budget, lease.Regions, r.Region, r.Agents, r.Others)
+		var others []ledger.Demand
+		if len(lease.Regions) > 0 && r.Others != nil {
+			others = r.Others()
+		}
+		l := leaseCap(r.Budget, lease.Regions, r.Region, r.Agents, others)
 		if !l.Unlimited {
 			amount = min(amount, l.Units-r.Holds)
 		}
@@ -88,9 +92,13 @@ func share(r ledger.Room, l quota.Limit) quota.Units {
 	if r.Headroom >= r.Exposure || !l.Unlimited && equal >= l.Units {
 		return quota.MaxUnits
 	}
-	claims := make([]quota.Units, 1, len(r.Others)+1)
+	var others []ledger.Demand
+	if r.Others != nil {
+		others = r.Others()
+	}
+	claims := make([]quota.Units, 1, len(others)+1)
 	claims[0] = r.Want
-	for _, o := range r.Others {
+	for _, o := range others {
 		claim := o.Units
 		if claim == 0 {
 			claim = equal

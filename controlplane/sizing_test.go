@@ -46,9 +46,9 @@ func TestLeaseSizeIsTheLeastOfItsLimits(t *testing.T) {
 		{"lease max", 5, ledger.Room{Want: 100, Need: 1, Headroom: 250, Exposure: 250, Agents: 24, Budget: quota.LimitOf(250)}, 5},
 		{"the last of the budget, in full", 0, ledger.Room{Want: 10, Need: 1, Headroom: 10, Exposure: 10, Agents: 24, Budget: quota.LimitOf(250)}, 10},
 		{"the end of the quota, by what others want", 0, ledger.Room{Want: 10, Need: 1, Headroom: 24, Exposure: 200, Agents: 4, Budget: quota.LimitOf(40),
-			Others: []ledger.Demand{{Units: 2}, {Units: 300}, {Units: 0}}}, 8}, // 2 are enough for one, 6 are the claim of the unknown: 16 for the other two
-		{"the end of the quota is shared", 0, ledger.Room{Want: 10, Need: 1, Headroom: 48, Exposure: 200, Agents: 24, Budget: quota.LimitOf(250), Others: make([]ledger.Demand, 23)}, 2},
-		{"the end of the quota, as needed", 0, ledger.Room{Want: 10, Need: 3, Headroom: 48, Exposure: 200, Agents: 24, Budget: quota.LimitOf(250), Others: make([]ledger.Demand, 23)}, 3},
+			Others: others([]ledger.Demand{{Units: 2}, {Units: 300}, {Units: 0}})}, 8}, // 2 are enough for one, 6 are the claim of the unknown: 16 for the other two
+		{"the end of the quota is shared", 0, ledger.Room{Want: 10, Need: 1, Headroom: 48, Exposure: 200, Agents: 24, Budget: quota.LimitOf(250), Others: others(make([]ledger.Demand, 23))}, 2},
+		{"the end of the quota, as needed", 0, ledger.Room{Want: 10, Need: 3, Headroom: 48, Exposure: 200, Agents: 24, Budget: quota.LimitOf(250), Others: others(make([]ledger.Demand, 23))}, 3},
 		{"never more than the headroom", 0, ledger.Room{Want: 10, Need: 9, Headroom: 2, Exposure: 200, Agents: 1, Budget: quota.LimitOf(250)}, 2},
 		{"no budget", 0, ledger.Room{Want: 1 << 40, Need: 1, Headroom: quota.MaxUnits, Exposure: quota.MaxUnits, Agents: 3, Budget: quota.NoLimit}, 1 << 40},
 	} {
@@ -100,4 +100,8 @@ func TestKeyCapIsZeroForTheExactLane(t *testing.T) {
 			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
 		}
 	}
+}
+
+func others(all []ledger.Demand) func() []ledger.Demand {
+	return func() []ledger.Demand { return all }
 }

@@ -17,12 +17,24 @@ import (
 // windowBound is the most that an account's window can end with under its present limit,
 // beyond use without a lease that nobody has reported yet; -1 where nothing limits it.
 //
-// What was used is within S + O + H + U. Reports, closes and returns never raise that sum, and
-// no grant or spend happens that would lift S + O + H above the limit; beside it U is what it
-// is, or for bounded and best_effort may still grow to what their budget leaves.
+// What was used is within S + O + H + U + E, where what was spent of E is in S. Reports, closes
+// and returns never raise that sum, and no grant or spend happens that would lift S + O + H above
+// the limit; beside it U is what it is, or for bounded and best_effort may still grow to what
+// their budget leaves, and E to the pot.
+//
+// Of slots it is the most that can be in use at once, while no run is longer than max_hold. What
+// best_effort gives back of slots is outside of the budget (3.9), so it has no number. Of a rate it
+// is the constant part of the interval bound: burst + B, to which rate x t comes.
 func windowBound(a ledger.Account) int64 {
 	q := a.InForce()
-	if q.Unlimited {
+	switch {
+	case q.Unlimited:
+		return unlimited
+	case a.Kind == quota.RateLimit && a.Budget.Unlimited:
+		return unlimited
+	case a.Kind == quota.RateLimit: // a budget that was cut leaves what is out
+		return addUp(q.Units, max(a.Budget.Units, a.Outstanding))
+	case a.Kind == quota.Concurrency && a.Class == quota.BestEffort:
 		return unlimited
 	}
 	given := a.Uncertain
@@ -32,11 +44,14 @@ func windowBound(a ledger.Account) int64 {
 		}
 		given = max(given, a.Budget.Units)
 	}
-	return max(int64(a.Bound()), addUp(q.Units, given))
+	pot := max(a.Pot, a.Emergency)
+	return max(addUp(a.Bound(), pot-a.Emergency), addUp(q.Units, given, pot))
 }
 
-func usageMessage(a ledger.Account) *pb.Usage {
-	return &pb.Usage{
+// usageMessage is an account as it is at now: the bucket of a rate fills by itself.
+func usageMessage(a ledger.Account, now time.Time) *pb.Usage {
+	a = a.Refilled(now)
+	m := &pb.Usage{
 		Key: keyMessage(a.ID.Key), Window: windowMessage(a.ID.Window), Class: a.Class.String(),
 		Limit: limitNumber(a.InForce()), Settled: int64(a.Settled()), Outstanding: int64(a.Outstanding),
 		Held: int64(a.Held), Uncertain: int64(a.Uncertain), Headroom: int64(a.Headroom()),
@@ -45,7 +60,12 @@ func usageMessage(a ledger.Account) *pb.Usage {
 		Granted: int64(a.Granted), ConsumedReported: int64(a.Leased), Expired: int64(a.Expired),
 		Returned: int64(a.Returned), Revoked: int64(a.Revoked), Spent: int64(a.Spent),
 		Unleased: int64(a.Unleased), Bound: windowBound(a), Credit: int64(a.Credit), Released: int64(a.Released),
+		Kind: a.Kind.String(), Emergency: int64(a.Emergency), Extended: int64(a.Extended), Pot: int64(a.Pot),
 	}
+	if a.Kind == quota.RateLimit && !a.Limit.Unlimited {
+		m.Rate = policy.Terms{Rate: a.Rate}.RateText()
+	}
+	return m
 }
 
 // ListUsage lists accounts: those of current windows unless all are asked for.
@@ -63,8 +83,9 @@ func (c *ControlPlane) ListUsage(ctx context.Context, m *pb.ListUsageRequest) (*
 		reply.Usage, err = c.fullest(ctx, q, policy.Percent(m.GetOver()), limit)
 		return reply, err
 	}
+	now := c.desk.Now()
 	err = c.accounts(ctx, q, func(a ledger.Account) bool {
-		reply.Usage = append(reply.Usage, usageMessage(a))
+		reply.Usage = append(reply.Usage, usageMessage(a, now))
 		return len(reply.Usage) < limit
 	})
 	return reply, err
@@ -102,13 +123,13 @@ func (c *ControlPlane) ListTenants(ctx context.Context, m *pb.ListTenantsRequest
 	if err != nil {
 		return nil, err
 	}
-	usage := map[string][]*pb.Usage{}
-	err = c.accounts(ctx, ledger.AccountQuery{Tenant: m.GetTenant(), At: c.desk.Now()}, func(a ledger.Account) bool {
+	usage, now := map[string][]*pb.Usage{}, c.desk.Now()
+	err = c.accounts(ctx, ledger.AccountQuery{Tenant: m.GetTenant(), At: now}, func(a ledger.Account) bool {
 		tenant := a.ID.Key.Tenant
 		if _, seen := usage[tenant]; !seen && len(usage) == limit {
 			return false // accounts come by tenant: this and all later ones are beyond the limit
 		}
-		usage[tenant] = append(usage[tenant], usageMessage(a))
+		usage[tenant] = append(usage[tenant], usageMessage(a, now))
 		return true
 	})
 	if err != nil {
@@ -131,7 +152,7 @@ func (c *ControlPlane) ListTenants(ctx context.Context, m *pb.ListTenantsRequest
 		reply.Tenants = append(reply.Tenants, tenantMessage(s, name, usage[name]))
 	}
 	if m.GetTenant() != "" && len(reply.Tenants) == 1 {
-		reply.Tenants[0].Limits = limitsOf(s, m.GetTenant(), c.desk.Now())
+		reply.Tenants[0].Limits = limitsOf(s, m.GetTenant(), now)
 	}
 	return reply, nil
 }
@@ -226,7 +247,7 @@ func (c *ControlPlane) GetBound(ctx context.Context, m *pb.GetBoundRequest) (*pb
 		if err != nil {
 			return nil, err
 		}
-		if t.Released, err = c.releasedNow(ctx, m.GetTenant(), dim.Name); err != nil {
+		if err := c.adjusted(ctx, &t); err != nil {
 			return nil, err
 		}
 		reply.Bounds = append(reply.Bounds, ComputeBound(t))
@@ -234,17 +255,24 @@ func (c *ControlPlane) GetBound(ctx context.Context, m *pb.GetBoundRequest) (*pb
 	return reply, nil
 }
 
-// releasedNow is what operators gave back of a tenant's held units in the current window.
-func (c *ControlPlane) releasedNow(ctx context.Context, tenant, dimension string) (quota.Units, error) {
-	var released quota.Units
-	if tenant == "" {
-		return 0, nil
+// adjusted adds what operators did in the tenant's current window: credits, and held units that
+// they gave back. Of slots those count while they are uncertain: time ends them.
+func (c *ControlPlane) adjusted(ctx context.Context, t *BoundTerms) error {
+	if t.Tenant == "" {
+		return nil
 	}
-	err := c.accounts(ctx, ledger.AccountQuery{Tenant: tenant, Dimension: dimension, At: c.desk.Now()}, func(a ledger.Account) bool {
-		released += a.Released
+	q := ledger.AccountQuery{Tenant: t.Tenant, Dimension: t.Dimension, At: c.desk.Now()}
+	return c.accounts(ctx, q, func(a ledger.Account) bool {
+		if a.Kind != t.Kind { // from when the dimension counted something else
+			return true
+		}
+		released := a.Released
+		if a.Kind == quota.Concurrency {
+			released = min(released, a.Uncertain)
+		}
+		t.Credit, t.Released = t.Credit+a.Credit, t.Released+released
 		return true
 	})
-	return released, err
 }
 
 // boundTerms takes as N, unless it was given, all agents that were in contact within the time
@@ -256,11 +284,16 @@ func (c *ControlPlane) boundTerms(s *policy.Snapshot, dim *policy.Dimension, m *
 		return BoundTerms{}, err
 	}
 	t.Agents, t.Peak = int(m.GetAgents()), quota.Units(m.GetPeakPerSecond())
-	since := now.Add(-max(dim.Lease.TTL+dim.Lease.Grace, time.Minute))
+	since := now.Add(-max(t.TTL+t.Grace, time.Minute))
 	for _, inc := range seen {
-		if !inc.LastSeen.Before(since) {
-			t.Agents++
+		if inc.LastSeen.Before(since) {
+			continue
 		}
+		t.Agents++
+		if t.Places == nil {
+			t.Places = map[string]int{}
+		}
+		t.Places[inc.Region]++
 	}
 	return t, nil
 }

@@ -28,8 +28,8 @@ type Room struct {
 	Holds    Units // unspent units of this key that the agent has already
 	Agents   int   // N
 	Budget   quota.Limit
-	Region   string   // of the asker
-	Others   []Demand // of the N agents, all but the asker, in any order
+	Region   string          // of the asker
+	Others   func() []Demand // of the N agents, all but the asker, in any order; nil: none
 }
 
 // Sizer decides how much of the room a grant takes. It never sees more than may be granted,
@@ -174,7 +174,7 @@ func (b *Book) size(a *Account, ask Ask, terms Terms, size Sizer) Units {
 	amount := size(Room{
 		Want: ask.Want, Need: ask.Need, Headroom: most, Exposure: max(0, a.Exposure()),
 		Holds: b.holds(a.ID, ask.Agent), Agents: b.Agents(ask.Account.Key, terms), Budget: a.Budget,
-		Region: ask.Region, Others: b.Others(ask.Account.Key, ask.Agent, terms),
+		Region: ask.Region, Others: func() []Demand { return b.Others(ask.Account.Key, ask.Agent, terms) },
 	})
 	return min(amount, most, ask.Want)
 }

@@ -17,7 +17,7 @@ type Loaded struct {
 	Retention     time.Duration
 	Accounts      []Account
 	Grants        []Grant
-	Participants  []Participant
+	Participants  map[quota.Key][]Participant // read only: the book keeps its changes apart
 	Incarnations  []Incarnation
 }
 
@@ -32,9 +32,9 @@ type Book struct {
 
 	accounts     map[AccountID]*Account
 	grants       map[ID]*Grant
-	ofAccount    map[AccountID][]*Grant // the same grants, by account, in the order loaded or made
-	participants map[participantID]*Participant
-	interested   map[quota.Key][]*Participant // the same, by key
+	ofAccount    map[AccountID][]*Grant        // the same grants, by account, in the order loaded or made
+	interested   map[quota.Key][]Participant   // in each key, as loaded: the store's own, never changed
+	seen         map[participantID]Participant // those that this book changed
 	incarnations map[ID]*Incarnation
 	expired      map[AccountID]bool // due leases of the account were closed in this book
 
@@ -43,7 +43,6 @@ type Book struct {
 	newGrants         map[ID]bool
 	folded            map[ID]bool
 	foldedTallies     map[AccountID]Tally
-	dirtyParticipants map[participantID]bool
 	dirtyIncarnations map[ID]bool
 	events            []Event
 	limits            []LimitChange
@@ -59,8 +58,8 @@ func NewBook(l Loaded) *Book {
 		accounts:          make(map[AccountID]*Account, len(l.Accounts)),
 		grants:            make(map[ID]*Grant, len(l.Grants)),
 		ofAccount:         make(map[AccountID][]*Grant, len(l.Accounts)),
-		participants:      make(map[participantID]*Participant, len(l.Participants)),
-		interested:        map[quota.Key][]*Participant{},
+		interested:        l.Participants,
+		seen:              map[participantID]Participant{},
 		incarnations:      make(map[ID]*Incarnation, len(l.Incarnations)),
 		expired:           map[AccountID]bool{},
 		dirtyAccounts:     map[AccountID]bool{},
@@ -68,7 +67,6 @@ func NewBook(l Loaded) *Book {
 		newGrants:         map[ID]bool{},
 		folded:            map[ID]bool{},
 		foldedTallies:     map[AccountID]Tally{},
-		dirtyParticipants: map[participantID]bool{},
 		dirtyIncarnations: map[ID]bool{},
 		statements:        map[AccountID]Statement{},
 		unamended:         map[AccountID]Account{},
@@ -79,9 +77,6 @@ func NewBook(l Loaded) *Book {
 	}
 	for i := range l.Grants {
 		b.keep(&l.Grants[i])
-	}
-	for i := range l.Participants {
-		b.join(&l.Participants[i])
 	}
 	for i := range l.Incarnations {
 		b.incarnations[l.Incarnations[i].ID] = &l.Incarnations[i]
@@ -257,6 +252,7 @@ func (b *Book) touched(a *Account, before Account) {
 			b.record(Event{Kind: EventGrew, Account: a.ID, Generation: a.Generation})
 		}
 	}
+	b.freed(a, before)
 	a.forgetEnded()
 	if o := a.RealisedOvershoot(); o > a.Overshoot {
 		a.Overshoot = o
@@ -312,8 +308,8 @@ func (b *Book) Changes() Changes {
 	}
 	slices.SortFunc(c.Folded, CompareIDs)
 	c.FoldedTally = b.foldedTallies
-	for id := range b.dirtyParticipants {
-		c.Participants = append(c.Participants, *b.participants[id])
+	for _, p := range b.seen {
+		c.Participants = append(c.Participants, p)
 	}
 	slices.SortFunc(c.Participants, func(x, y Participant) int {
 		return cmp.Or(compareKeys(x.Key, y.Key), CompareIDs(x.Agent, y.Agent))

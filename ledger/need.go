@@ -15,17 +15,28 @@ const wantedEvery = 100 * time.Millisecond
 func (b *Book) deny(a *Account, g *Grant, reason quota.Reason) {
 	g.Reason = reason
 	a.Waiting = true
-	if !b.idleHelps(a, g) {
-		return
+	if b.idleHelps(a, g) {
+		b.want(a, Event{Agent: g.Agent, Units: g.Need, Note: string(g.Reason)})
 	}
+}
+
+// freed asks for slots back that fell idle while someone waits: when all were in use at the
+// denial there was nobody to ask, and an agent that keeps them for its next work would not know.
+func (b *Book) freed(a *Account, before Account) {
+	if a.Kind == quota.Concurrency && a.Waiting && a.Outstanding > before.Outstanding {
+		b.want(a, Event{Units: a.Outstanding, Note: "slots fell idle"})
+	}
+}
+
+// want records that holders are to give back what they do not need, at most every so often.
+func (b *Book) want(a *Account, e Event) {
 	now := b.nowAt(a)
 	if !a.WantedAt.IsZero() && now.Sub(a.WantedAt) < wantedEvery {
 		return
 	}
 	a.WantedAt = now
-	b.record(Event{
-		Kind: EventWanted, Account: a.ID, Agent: g.Agent, Units: g.Need, Generation: a.Generation, Note: string(g.Reason),
-	})
+	e.Kind, e.Account, e.Generation = EventWanted, a.ID, a.Generation
+	b.record(e)
 }
 
 // idleHelps reports that a denial is due to units in the hands of others: they would serve it

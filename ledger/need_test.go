@@ -168,12 +168,12 @@ func TestTheSizerKnowsWhatOthersWant(t *testing.T) {
 	}
 	wants := func(r ledger.Room) map[ledger.Demand]int {
 		found := map[ledger.Demand]int{}
-		for _, o := range r.Others {
+		for _, o := range r.Others() {
 			found[o]++
 		}
 		return found
 	}
-	if r := ask(agent(1), "eu", 50); r.Region != "eu" || len(r.Others) != 0 {
+	if r := ask(agent(1), "eu", 50); r.Region != "eu" || len(r.Others()) != 0 {
 		t.Errorf("the first one sees %+v", r)
 	}
 	ask(agent(2), "us", 20)
@@ -188,7 +188,7 @@ func TestTheSizerKnowsWhatOthersWant(t *testing.T) {
 	d.now = d.now.Add(59 * time.Second)
 	ask(agent(2), "eu", 30)
 	d.now = d.now.Add(time.Second)
-	if got := ask(agent(5), "eu", 1).Others; len(got) != 1 || got[0] != (ledger.Demand{Region: "eu", Units: 30}) {
+	if got := ask(agent(5), "eu", 1).Others(); len(got) != 1 || got[0] != (ledger.Demand{Region: "eu", Units: 30}) {
 		t.Errorf("a minute later the fifth sees %v, want the second, who moved", got)
 	}
 }

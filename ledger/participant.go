@@ -27,21 +27,49 @@ type Demand struct {
 	Units  Units
 }
 
-func (b *Book) join(p *Participant) {
-	b.participants[participantID{p.Key, p.Agent}] = p
-	b.interested[p.Key] = append(b.interested[p.Key], p)
+// participant finds an agent's interest in a key, as it is in this book.
+func (b *Book) participant(id participantID) (Participant, bool) {
+	if p, ok := b.seen[id]; ok {
+		return p, true
+	}
+	for i := range b.interested[id.key] {
+		if p := &b.interested[id.key][i]; p.Agent == id.agent {
+			return *p, true
+		}
+	}
+	return Participant{}, false
+}
+
+// each calls do for every agent that counts in N, in any order.
+func (b *Book) each(key quota.Key, t Terms, do func(*Participant)) {
+	since := b.countedSince(t)
+	for i := range b.interested[key] {
+		p := &b.interested[key][i]
+		if len(b.seen) > 0 {
+			if _, newer := b.seen[participantID{key, p.Agent}]; newer {
+				continue
+			}
+		}
+		if p.LastSeen.After(since) {
+			do(p)
+		}
+	}
+	for id, p := range b.seen {
+		if id.key == key && p.LastSeen.After(since) {
+			do(&p)
+		}
+	}
 }
 
 // See notes an agent's interest in a key, where it is, and what it wants; 0 leaves what was
 // known of that.
 func (b *Book) See(key quota.Key, agent ID, region string, demand Units) {
 	id := participantID{key, agent}
-	p, ok := b.participants[id]
-	if !ok {
-		p = &Participant{Key: key, Agent: agent}
-		b.join(p)
+	p, known := b.participant(id)
+	if !known {
+		p = Participant{Key: key, Agent: agent}
 	}
-	was := *p
+	was := p
 	if b.loaded.Now.After(p.LastSeen) {
 		p.LastSeen = b.loaded.Now
 	}
@@ -49,8 +77,8 @@ func (b *Book) See(key quota.Key, agent ID, region string, demand Units) {
 	if demand > 0 {
 		p.Demand = demand
 	}
-	if *p != was {
-		b.dirtyParticipants[id] = true
+	if p != was || !known {
+		b.seen[id] = p
 	}
 }
 
@@ -63,23 +91,18 @@ func (b *Book) countedSince(t Terms) time.Time {
 
 // Agents is N: the agents that leased, asked or spent on the key lately.
 func (b *Book) Agents(key quota.Key, t Terms) int {
-	since, n := b.countedSince(t), 0
-	for _, p := range b.interested[key] {
-		if p.LastSeen.After(since) {
-			n++
-		}
-	}
+	n := 0
+	b.each(key, t, func(*Participant) { n++ })
 	return max(n, 1)
 }
 
 // Others is what the agents that count want of a key, in any order, but for one of them.
 func (b *Book) Others(key quota.Key, agent ID, t Terms) []Demand {
-	since := b.countedSince(t)
 	var list []Demand
-	for _, p := range b.interested[key] {
-		if p.Agent != agent && p.LastSeen.After(since) {
+	b.each(key, t, func(p *Participant) {
+		if p.Agent != agent {
 			list = append(list, Demand{Region: p.Region, Units: p.Demand})
 		}
-	}
+	})
 	return list
 }

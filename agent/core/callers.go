@@ -68,6 +68,10 @@ func (c *Core) Want(now Instant, w *Waiter) {
 		return
 	}
 	w.key = k
+	if w.Cost > 0 && (k.slots != nil || dim.Kind == quota.Concurrency) {
+		c.finish(now, w, Outcome{Bad: &quota.FieldError{Field: "dimension", Allowed: "one without a concurrency limit: slots are acquired and released"}})
+		return
+	}
 	if t := k.Take(now, w.Cost); t.Allowed || t.Denied {
 		c.finish(now, w, Outcome{Taken: t})
 		if t.Low {

@@ -15,7 +15,8 @@ type Dimension struct {
 	Class    quota.Class
 	Calendar quota.Calendar // of a period; else endless
 	TTL      time.Duration
-	Limit    int64 // the default; -1: unlimited
+	Limit    int64         // the default; -1: unlimited
+	MaxHold  time.Duration // of a concurrency limit: the longest that one run may take
 
 	version  int64 // of the policy
 	grace    time.Duration
@@ -29,7 +30,7 @@ type Dimension struct {
 // beat is how often an agent that uses the dimension should at least be in contact: once a
 // ttl, and often enough that to have had none for `after` takes more than one lost message.
 func (d *Dimension) beat() time.Duration {
-	if d.outage.open {
+	if d.outage.open || d.outage.extend {
 		return min(d.TTL/2, d.outage.after/3)
 	}
 	return d.TTL / 2
@@ -56,7 +57,7 @@ func readCatalogue(c *pb.Catalogue) (map[string]*Dimension, error) {
 		}
 		dim := &Dimension{
 			Name: d.GetName(), Kind: kind, Class: class, Calendar: calendar,
-			TTL: micros(d.GetTtlUs()), grace: micros(d.GetGraceUs()), Limit: d.GetLimit(), version: c.GetPolicyVersion(),
+			TTL: micros(d.GetTtlUs()), MaxHold: micros(d.GetMaxHoldUs()), grace: micros(d.GetGraceUs()), Limit: d.GetLimit(), version: c.GetPolicyVersion(),
 			lowPPM: d.GetLowWatermarkPpm(), leaseMax: d.GetLeaseMax(),
 			outage: readOutage(d.GetOutage()), ColdWait: micros(d.GetCold().GetWaitUs()),
 		}
@@ -64,7 +65,7 @@ func readCatalogue(c *pb.Catalogue) (map[string]*Dimension, error) {
 			dim.debt = d.GetCold().GetUnits()
 		}
 		if class == quota.Exact {
-			dim.outage.open = false
+			dim.outage.open, dim.outage.extend = false, false
 		}
 		dims[dim.Name] = dim
 	}

@@ -41,6 +41,7 @@ type Core struct {
 	operations  atomic.Pointer[map[string]*Operation] // of the catalogue in force
 	dims        map[string]*Dimension
 	version     int64  // of dims
+	told        int64  // version that the control plane sent; not one from before the start
 	keys        []*Key // in the table, in an order that the events alone decide
 	wakes       wakeHeap
 	dirty       []*Key // the next Sync has something urgent to say of them, first come first
@@ -74,12 +75,18 @@ type Core struct {
 	reserved      map[ID]*reservation
 	reservedOrder []*reservation // oldest first
 
+	permits      map[permitID]*permit
+	permitHeap   permitHeap       // those that have not ended
+	endedPermits []*permit        // oldest first
+	lapsed       map[string]int64 // slots that no caller gave back, by dimension
+
 	stopping bool
 	faults   map[string]int64 // protocol faults the ledger told us of, by code
 	retired  map[string]int64 // taken from leases of keys that are gone, by dimension
 	leased   map[string]int64 // taken from leases, as last told
 	exact    map[string]int64 // spent through the exact lane, by dimension
 	unleased map[string]int64 // allowed without a lease, by dimension
+	extended map[string]int64 // spent from allowances, by dimension
 }
 
 // New returns a core that has not yet been in contact.
@@ -92,9 +99,9 @@ func New(cfg Config) *Core {
 	c := &Core{
 		Table: newTable(), cfg: cfg, rng: rand.New(rand.NewChaCha8(seed)),
 		gen:   uuid.NewGenWithOptions(uuid.WithRandomReader(cfg.Random)),
-		debts: map[quota.Key]int64{}, reserved: map[ID]*reservation{}, contact: cfg.Start, syncAt: cfg.Start, lazyAt: never,
+		debts: map[quota.Key]int64{}, reserved: map[ID]*reservation{}, permits: map[permitID]*permit{}, lapsed: map[string]int64{}, contact: cfg.Start, syncAt: cfg.Start, lazyAt: never,
 		rtt: 20 * time.Millisecond, ledgerAt: cfg.Wall, ledgerOn: cfg.Start, ledgerErr: unknownErr,
-		faults: map[string]int64{}, retired: map[string]int64{}, exact: map[string]int64{}, unleased: map[string]int64{},
+		faults: map[string]int64{}, retired: map[string]int64{}, exact: map[string]int64{}, unleased: map[string]int64{}, extended: map[string]int64{},
 	}
 	c.incarnation = c.newID(cfg.Start)
 	return c
@@ -152,17 +159,8 @@ func (c *Core) Dimension(name string) (*Dimension, bool) {
 	return d, ok
 }
 
-// exactLane reports that a cost is to be spent one by one, not from a lease.
-func (c *Core) exactLane(now Instant, k *Key, cost int64) bool {
-	if k.dim.Load().Class == quota.Exact || now < k.exactUntil {
-		return true
-	}
-	v := k.view.Load()
-	return v != nil && v.leaseCap >= 0 && cost > v.leaseCap
-}
-
 func (c *Core) newKey(now Instant, id quota.Key, dim *Dimension) *Key {
-	k := &Key{ID: id}
+	k := &Key{ID: id, slots: newSlots(dim, now)}
 	k.dim.Store(dim)
 	c.syncAt = min(c.syncAt, now+c.Jitter(max(dim.beat(), minHeartbeat)))
 	c.Table.put(k)

@@ -56,6 +56,9 @@ func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, from *
 		d.until = now + k.dim.Load().TTL
 	}
 	d.until = min(d.until, end)
+	if k.slots != nil {
+		d.retryAt = 0 // when work will end nobody knows
+	}
 	if reason == quota.TooLarge {
 		d.retryAt = 0
 		if v := k.view.Load(); v != nil {
@@ -86,11 +89,15 @@ func (c *Core) drain(now Instant, k *Key, w *pb.Window, generation int64) {
 		return
 	}
 	until := min(now+k.dim.Load().TTL, c.windowEnd(w))
-	if d := k.denial.Load(); d.covers(now, 1) && d.until >= until {
+	if was := k.denial.Load(); was.covers(now, 1) && was.until >= until {
 		return
 	}
-	k.denial.Store(&denial{cost: 1, reason: quota.LeasedOut, until: until, retryAt: until,
-		window: w.GetStartUs(), generation: generation, drained: true})
+	d := &denial{cost: 1, reason: quota.LeasedOut, until: until, retryAt: until,
+		window: w.GetStartUs(), generation: generation, drained: true}
+	if k.slots != nil { // what was granted of slots is in use, as a rule, and nobody knows for how long
+		d.reason, d.retryAt = quota.Exhausted, 0
+	}
+	k.denial.Store(d)
 }
 
 // stands is the generation at which a "no" of an earlier one still holds, and whether it does:
@@ -145,6 +152,11 @@ func (c *Core) grew(k *Key, window, generation int64) {
 // return of units changes, or still not.
 func (c *Core) sure(now Instant, k *Key, v *view) {
 	d := k.denial.Load()
+	if k.slots != nil && d != nil && d.drained && v.reason != quota.Allowed {
+		said := *d
+		said.reason = v.reason
+		k.denial.Store(&said)
+	}
 	if v.reason != quota.Exhausted || v.windowEnd == 0 || v.windowEnd <= now {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/quotalease/quotalease/ledger/quota"
 )
@@ -18,6 +19,9 @@ type Group struct {
 	Takes     []DimensionCost // costs of 1 or more
 	Operation string
 	Times     int64         // of the operation, 1 or more
+	Permit    string        // of slots: the id by which they are given back
+	Hold      time.Duration // of slots: a permit lapses so long after the last sign of life; 0: as policy says
+	Wait      time.Duration // of slots: how long the caller is willing to wait in line
 	Done      func(Outcome) // once, unless the caller leaves by GiveUpAll, which returns it
 
 	parts  []part
@@ -26,6 +30,10 @@ type Group struct {
 	exact  bool    // something went to the exact lane
 	again  bool    // and will not be parked a second time
 	over   bool
+
+	merged  []DimensionCost // what it takes of each dimension
+	turn    *Key            // whose line it is the first of
+	leaving bool            // its patience is over
 }
 
 // maxCost is the largest cost of one take, as at every door.
@@ -46,6 +54,7 @@ type part struct {
 	lane  bool   // to be spent one by one
 	spend *spend // in line or in flight
 	free  bool   // it passes without a lease, as reason says
+	holds []hold // of a concurrency limit: the slots it has
 }
 
 // Exact reports that the group was sent to the exact lane.
@@ -55,6 +64,9 @@ func (g *Group) Exact() bool { return g.exact }
 func (g *Group) Patience() (wait Instant) {
 	for _, p := range g.parts {
 		wait = max(wait, p.key.dim.Load().ColdWait)
+		if p.key.slots != nil {
+			wait = max(wait, slotPatience, g.Wait)
+		}
 	}
 	return wait
 }
@@ -74,9 +86,17 @@ func (c *Core) WantAll(now Instant, g *Group) {
 		c.finishAll(now, g, Outcome{Bad: bad})
 		return
 	}
+	if g.Permit != "" {
+		if o, answered := c.repeatPermit(now, g, takes); answered {
+			c.answerAll(g, o)
+			return
+		}
+	}
+	g.merged = takes
 	for _, t := range takes {
-		k := c.admit(now, quota.Key{Tenant: g.Tenant, Dimension: t.Dimension}, c.dims[t.Dimension])
-		if k == nil {
+		dim := c.dims[t.Dimension]
+		k := c.admit(now, quota.Key{Tenant: g.Tenant, Dimension: t.Dimension}, dim)
+		if k == nil || (k.slots != nil) != (dim.Kind == quota.Concurrency) {
 			c.finishAll(now, g, Outcome{Unavailable: true})
 			return
 		}
@@ -116,7 +136,7 @@ func (c *Core) resolve(g *Group) ([]DimensionCost, *quota.FieldError) {
 		}
 	}
 	slices.SortFunc(merged, func(x, y DimensionCost) int { return cmp.Compare(x.Dimension, y.Dimension) })
-	return merged, nil
+	return merged, c.checkSlots(g, merged)
 }
 
 // attempt tries a group, and answers it or puts it in line. The last time there is no more
@@ -141,7 +161,19 @@ func (c *Core) attempt(now Instant, g *Group, last bool) {
 func (c *Core) try(now Instant, g *Group, last bool) (Outcome, bool) {
 	for i := range g.parts {
 		p := &g.parts[i]
-		if p.lease != nil {
+		if p.lease != nil || p.holds != nil {
+			continue
+		}
+		if p.key.slots != nil {
+			o, answered, ok := c.beginPart(now, g, p, last)
+			switch {
+			case answered:
+				return o, true
+			case !ok:
+				c.release(now, g)
+				c.lineUp(now, g, p)
+				return Outcome{}, false
+			}
 			continue
 		}
 		if p.lane = p.lane || c.exactLane(now, p.key, p.cost); p.lane {
@@ -242,7 +274,8 @@ func (c *Core) release(now Instant, g *Group) {
 		if p.lease != nil {
 			c.putBack(now, p.key, p.lease, p.cost)
 		}
-		p.lease, p.free = nil, false
+		putDown(p.holds)
+		p.lease, p.free, p.holds = nil, false, nil
 	}
 }
 
@@ -252,10 +285,19 @@ func (c *Core) finishAll(now Instant, g *Group, o Outcome) {
 		return
 	}
 	c.close(now, g, o)
+	if o.Allowed && g.Permit != "" {
+		c.keepPermit(now, g, o)
+	}
 	g.Done(o)
 	for _, p := range g.parts {
 		c.tend(now, p.key)
 	}
+}
+
+// answerAll answers a group that took nothing of its own.
+func (c *Core) answerAll(g *Group, o Outcome) {
+	g.over = true
+	g.Done(o)
 }
 
 // close settles what a group took.
@@ -266,7 +308,10 @@ func (c *Core) close(now Instant, g *Group, o Outcome) {
 		c.release(now, g)
 	}
 	for _, p := range g.parts {
-		if p.free {
+		switch {
+		case p.free && p.key.slots != nil:
+			p.holds = []hold{c.startUnleased(now, p.key, p.cost, p.taken.Reason)}
+		case p.free:
 			c.chargeFree(now, p.key, p.cost, p.taken.Reason)
 		}
 		p.key.busy--
@@ -282,6 +327,7 @@ func (c *Core) GiveUpAll(now Instant, g *Group) (Outcome, bool) {
 	var out Outcome
 	g.Done = func(o Outcome) { out = o }
 	c.leaveLines(g)
+	g.leaving = true
 	if len(g.parts) == 0 {
 		out.Unavailable = true
 		g.over = true

@@ -82,7 +82,7 @@ func (c *Core) groupSpent(now Instant, g *Group) {
 // groupDenied answers a group one of whose exact keys was refused.
 func (c *Core) groupDenied(now Instant, g *Group, p *part, d *pb.Decision) {
 	k := p.key
-	o := Outcome{Taken: k.answer(now, k.left(now)), Key: k.ID}
+	o := Outcome{Taken: k.answer(now, k.released(now)), Key: k.ID}
 	switch reason := quota.Reason(d.GetReason()); {
 	case d.GetFault() != nil:
 		c.refused(now, k, d.GetFault())
@@ -99,9 +99,9 @@ func (c *Core) groupDenied(now Instant, g *Group, p *part, d *pb.Decision) {
 		return
 	case reason == quota.Exhausted || reason == quota.LeasedOut || reason == quota.TooLarge:
 		c.deny(now, k, p.cost, reason, d)
-		o.Denied, o.Reason = true, reason
+		o.Denied, o.Reason, o.Largest = true, reason, largestFor(reason, o.Limit)
 		if denial := k.denial.Load(); denial.covers(now, p.cost) {
-			o.RetryIn, o.Largest = max(denial.retryAt-now, 0), denial.largest
+			o.RetryIn = max(denial.retryAt-now, 0)
 		}
 	default:
 		o.Unavailable = true

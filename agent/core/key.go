@@ -2,6 +2,7 @@ package core
 
 import (
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,9 @@ type Key struct {
 	// queued is set while callers wait, for those who put units back without the core.
 	queued atomic.Bool
 
+	extend *extension // allowances for outages; nil: there was none
+	slots  *slotSet   // of a concurrency limit; nil: it has units
+
 	index    int  // in the core's list; gone once forgotten
 	dirty    bool // in line for the next Sync
 	spends   int  // items of the exact lane in line or in flight
@@ -38,20 +42,21 @@ type Key struct {
 	waiters  []*Waiter
 	parked   []*Waiter // for whom this agent's own leases are on their way back (see parkSpend)
 
-	heard      heard
-	lead       lead
-	vain       int     // asks in a row that found all units in others' hands
-	deferred   bool    // in line for whatever Sync goes out next
-	learned    Instant // when the ledger last told of its state
-	refresh    bool    // the next Sync names the key, to learn its state
-	exactUntil Instant
-	nextAsk    Instant // not before, after a lease that came too late
-	modest     Instant // until then nothing is fetched ahead: others are in need
-	needHint   int64
-	demand     demand
-	lastUse    Instant
-	lastTotal  int64 // total at the last look, to notice use that left no other trace
-	past       int64 // taken from leases that are gone, for totals
+	heard     heard
+	lead      lead
+	vain      int     // asks in a row that found all units in others' hands
+	deferred  bool    // in line for whatever Sync goes out next
+	learned   Instant // when the ledger last told of its state
+	refresh   bool    // the next Sync names the key, to learn its state
+	lane      lane
+	typical   float64 // cost, as the core sees it; 0: none yet
+	nextAsk   Instant // not before, after a lease that came too late
+	modest    Instant // until then nothing is fetched ahead: others are in need
+	needHint  int64
+	demand    demand
+	lastUse   Instant
+	lastTotal int64 // total at the last look, to notice use that left no other trace
+	past      int64 // taken from leases that are gone, for totals
 }
 
 // heard is the highest generation of the current window that a notice told of.
@@ -64,6 +69,7 @@ type ask struct {
 	want, need int64
 	firstSent  Instant
 	sent       bool
+	emergency  bool // for an allowance
 }
 
 // unleased is use without a lease in one window, against an id of the agent's (3.13).
@@ -120,11 +126,11 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 			return t
 		}
 	}
-	if d := k.denies(now, max(cost, 1)); d != nil {
+	if d := k.denies(now, max(cost, 1)); d != nil && (k.slots == nil || cost == 0) { // slots are not taken
 		if !k.refused.Load() {
 			k.refused.Store(true)
 		}
-		t := k.answer(now, 0)
+		t := k.answer(now, k.released(now))
 		t.Denied, t.Reason, t.Largest = true, d.reason, d.largest
 		if d.retryAt > now {
 			t.RetryIn = d.retryAt - now
@@ -216,6 +222,17 @@ func (k *Key) left(now Instant) int64 {
 	return sum
 }
 
+// released is what of it could be taken now.
+func (k *Key) released(now Instant) int64 {
+	var sum int64
+	for _, l := range k.held() {
+		if l.live(now) {
+			sum += max(0, l.left()-l.unreleased(now))
+		}
+	}
+	return sum
+}
+
 // newest is the current lease that ends last, or nil.
 func (k *Key) newest(now Instant) *Lease {
 	held := k.held()
@@ -240,7 +257,7 @@ func (k *Key) EachLease(what func(id ID, taken int64)) {
 	for _, l := range k.held() {
 		what(l.id, l.taken())
 	}
-	for _, l := range k.closing {
+	for _, l := range slices.Concat(k.closing, k.allowances()) {
 		what(l.id, l.taken())
 	}
 }
@@ -252,14 +269,24 @@ func (k *Key) total() int64 {
 		sum += l.taken()
 	}
 	for _, l := range k.closing {
-		sum += l.taken()
+		sum += l.leased()
 	}
 	return sum
 }
 
+// hasNews reports that the ledger does not know how things stand with what is held.
+func (k *Key) hasNews() bool {
+	unsaid := func(l *Lease) bool { return l.now() != l.reported }
+	late := func(l *Lease) bool { return l.left() > 0 && unsaid(l) } // what a spent one has to say can wait
+	if slices.ContainsFunc(k.held(), late) || slices.ContainsFunc(k.allowances(), unsaid) {
+		return true
+	}
+	return k.slots != nil && slices.ContainsFunc(k.slots.leases, func(l *slotLease) bool { return l.use() != l.known })
+}
+
 // idle reports that the key holds nothing and owes nothing.
 func (k *Key) idle() bool {
-	return len(k.held()) == 0 && len(k.closing) == 0 && len(k.waiters) == 0 && len(k.parked) == 0 && k.spends == 0 && k.busy == 0 && k.ask == nil && k.next == nil && !k.owesUnleased()
+	return len(k.held()) == 0 && len(k.closing) == 0 && len(k.waiters) == 0 && len(k.parked) == 0 && k.spends == 0 && k.busy == 0 && k.ask == nil && k.next == nil && !k.owesUnleased() && (k.slots == nil || k.slots.empty()) && k.extend.empty()
 }
 
 func (k *Key) owesUnleased() bool {

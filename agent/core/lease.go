@@ -24,16 +24,17 @@ type Lease struct {
 	full     Instant // trickle: until all are there; 0: at once
 
 	// Owned by the core.
-	back     int64 // given back so far
-	late     int64 // refunded after the lease was sealed
-	isSealed bool
-	cut      bool // its window's end is its own: no successor is to be had before that
-	renewed  bool // its successor was asked for because it nears its end
-	begun    bool // its start was noticed
-	gone     bool // its last word was said, and acknowledged
-	foreign  bool // it is that of the agent of which this one is a copy
-	said     report
-	reported report
+	back      int64 // given back so far
+	late      int64 // refunded after the lease was sealed
+	isSealed  bool
+	emergency bool // an allowance for outages
+	cut       bool // its window's end is its own: no successor is to be had before that
+	renewed   bool // its successor was asked for because it nears its end
+	begun     bool // its start was noticed
+	gone      bool // its last word was said, and acknowledged
+	foreign   bool // it is that of the agent of which this one is a copy
+	said      report
+	reported  report
 }
 
 // report is what is said of a grant: cumulative counters, none of which ever falls. said is
@@ -83,6 +84,14 @@ func (l *Lease) releases(cost int64) (Instant, bool) {
 // taken is what was spent so far, less what came back of it.
 func (l *Lease) taken() int64 {
 	return l.amount - l.back - l.late - l.left()
+}
+
+// leased is taken, of anything but an allowance.
+func (l *Lease) leased() int64 {
+	if l.emergency {
+		return 0
+	}
+	return l.taken()
 }
 
 // seal ends the lease: what was left counts as returned from now on.

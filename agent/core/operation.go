@@ -15,13 +15,23 @@ type Operation struct {
 
 // outage is what policy says of a loss of contact.
 type outage struct {
-	open  bool          // go on and count; else deny
-	after time.Duration // not before so long without contact
-	span  time.Duration // and for so long at most
+	open   bool          // go on and count
+	extend bool          // go on from the emergency allowance; neither: deny
+	after  time.Duration // not before so long without contact
+	span   time.Duration // open: and for so long at most
+	rate   float64       // extend: units a second of all agents together
+	budget int64         // extend: what all agents together may have in a window
 }
 
 func readOutage(o *pb.Outage) outage {
-	return outage{open: o.GetMode() == "open", after: micros(o.GetAfterUs()), span: micros(o.GetForUs())}
+	out := outage{
+		open: o.GetMode() == "open", extend: o.GetMode() == "extend", after: micros(o.GetAfterUs()),
+		span: micros(o.GetForUs()), budget: o.GetBudget(),
+	}
+	if per := micros(o.GetRate().GetPerUs()); per > 0 {
+		out.rate = float64(o.GetRate().GetUnits()) / per.Seconds()
+	}
+	return out
 }
 
 // Operation returns an operation of the catalogue in force, or nil. Any goroutine may call it.
@@ -59,11 +69,18 @@ func (c *Core) verdict(now Instant, k *Key, cost int64, lane bool, out outage) O
 			lost = now - max(c.contact, c.lostAt-dim.beat())
 		}
 		open := out.open && dim.Class != quota.Exact && lost >= out.after && lost < out.after+out.span
-		if open && cost > 0 && !c.stopping && c.contacted {
+		if open && cost > 0 && !c.stopping {
 			t.Allowed, t.Reason = true, quota.OpenMode
 			return Outcome{Taken: t}
 		}
-		t.RetryIn = max(c.retryAt-now, 250*time.Millisecond)
+		t.RetryIn = 0
+		if out.extend && cost > 0 && !c.stopping && lost >= out.after {
+			var ok bool
+			if t, ok = k.spendExtended(now, cost, t); ok {
+				return Outcome{Taken: t}
+			}
+		}
+		t.RetryIn = max(c.retryAt-now, t.RetryIn, 250*time.Millisecond)
 		return Outcome{Taken: t, Unavailable: true}
 	}
 	if lane || cost == 0 {
@@ -80,9 +97,13 @@ func (c *Core) verdict(now Instant, k *Key, cost int64, lane bool, out outage) O
 	return Outcome{Taken: t}
 }
 
-// chargeFree counts what a verdict let pass without a lease.
+// chargeFree charges what a verdict let pass.
 func (c *Core) chargeFree(now Instant, k *Key, cost int64, reason quota.Reason) {
-	if reason == quota.Cold {
+	switch reason {
+	case quota.Extended:
+		c.chargeExtended(now, k, cost)
+		return
+	case quota.Cold:
 		c.debts[k.ID] += cost
 	}
 	c.addUnleased(now, k, cost)

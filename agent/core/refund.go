@@ -19,7 +19,7 @@ func (c *Core) refund(now Instant, k *Key, l *Lease, units int64) {
 		return
 	}
 	room := units
-	if v := k.view.Load(); v != nil && v.leaseCap >= 0 {
+	if v := k.view.Load(); v != nil && v.leaseCap >= 0 && !l.emergency {
 		room = max(0, min(units, v.leaseCap-k.left(now)))
 	}
 	l.back += units - room
@@ -38,7 +38,7 @@ func (c *Core) refundLate(now Instant, k *Key, l *Lease, units int64) {
 	}
 	if l.gone { // its last word has one more word after it
 		l.gone = false
-		k.past -= l.taken()
+		k.past -= l.leased()
 		k.closing = append(k.closing, l)
 	}
 	l.late += units

@@ -20,7 +20,7 @@ func (c *Core) decided(now Instant, k *Key, d *pb.Decision) {
 		c.decidedNext(now, k, n, d)
 		return
 	}
-	if a == nil || a.id != id {
+	if c.decidedAllowance(now, k, id, d) || a == nil || a.id != id {
 		return
 	}
 	k.ask = nil
@@ -61,6 +61,10 @@ func (c *Core) refused(now Instant, k *Key, f *pb.Fault) {
 // next window begins when the answer came plus what the ledger said was left, and a little
 // for a clock that runs fast: by then the ledger's clock is there too (4.2).
 func (c *Core) install(now Instant, k *Key, a *ask, d *pb.Decision) {
+	if k.slots != nil {
+		c.installSlots(now, k, a, d)
+		return
+	}
 	l := &Lease{
 		id: a.id, window: d.GetWindow(), amount: d.GetAmount(),
 		deadline: a.firstSent + micros(d.GetTtlUs()), begun: true,
@@ -116,22 +120,11 @@ func (c *Core) returnWhole(now Instant, k *Key, l *Lease) {
 // quota, forbids a lease (3.5). A key that holds units keeps spending those.
 func (c *Core) toExactLane(now Instant, k *Key) {
 	if k.left(now) == 0 {
-		k.exactUntil = now + c.Jitter(k.dim.Load().TTL)
+		c.enterLane(now, k)
 	} else {
 		k.nextAsk = now + c.Jitter(k.dim.Load().TTL/8)
 	}
-	waiters := k.waiters
-	k.waiters = nil
-	for _, w := range waiters {
-		switch {
-		case w.Cost == 0:
-			k.line(w)
-		case w.group != nil:
-			c.toLane(now, w)
-		default:
-			c.queueSpend(now, w)
-		}
-	}
+	c.lineToLane(now, k)
 }
 
 // newerThan reports that v, which came later, was said earlier: of an older window, or of an
@@ -173,6 +166,9 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 	} else {
 		k.learned = now
 		k.view.Store(v)
+		if k.slots == nil {
+			c.hearCap(now, k, v.leaseCap)
+		}
 		c.renewed(k, v)
 		c.sure(now, k, v)
 	}
@@ -210,6 +206,9 @@ func (c *Core) Notice(now Instant, n *pb.Notice) {
 			if l.id == id {
 				c.end(now, k, l)
 			}
+		}
+		if k.slots != nil {
+			k.slots.revoke(id)
 		}
 	}
 	// An account of another window grows for reasons that do not concern this one.
@@ -251,6 +250,10 @@ func (c *Core) present(now Instant, k *Key, w *pb.Window) *pb.Window {
 // be used in about two round trips. For a while this key then asks for callers in wait only,
 // or what it gave would be the next thing that it wants.
 func (c *Core) share(now Instant, k *Key) {
+	if k.slots != nil {
+		c.shareSlots(now, k)
+		return
+	}
 	k.demand.sample(now, k.total(), k.dim.Load().TTL)
 	var keep int64
 	if k.usedLately(now) {
@@ -261,6 +264,14 @@ func (c *Core) share(now Instant, k *Key) {
 	c.speak(now, k)
 }
 
+// Restore begins with the terms of an earlier start, until the control plane tells those of now.
+// It reports whether they could be read.
+func (c *Core) Restore(now Instant, wire *pb.Catalogue) bool {
+	c.adopt(now, wire)
+	c.told = 0
+	return c.dims != nil
+}
+
 // adopt makes a newer catalogue current. Keys of dimensions that are gone give up what they
 // hold.
 func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
@@ -269,13 +280,17 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 		c.faults["catalogue"]++
 		return
 	}
-	c.dims, c.version = dims, wire.GetPolicyVersion()
+	c.dims, c.version, c.told = dims, wire.GetPolicyVersion(), wire.GetPolicyVersion()
 	ops := readOperations(wire)
 	c.operations.Store(&ops)
 	for _, k := range slices.Clone(c.keys) {
-		if dim, ok := dims[k.ID.Dimension]; ok {
+		if dim, ok := dims[k.ID.Dimension]; ok && dim.Kind == k.dim.Load().Kind {
 			k.dim.Store(dim)
 			continue
+		}
+		if k.slots != nil {
+			k.slots.end()
+			c.tend(now, k)
 		}
 		for _, l := range k.held() {
 			c.end(now, k, l)
@@ -292,7 +307,7 @@ func (c *Core) reincarnate(now Instant) {
 	c.dropReservations(len(c.reservedOrder))       // and to settle
 	for _, k := range slices.Clone(c.keys) {
 		k.ask, k.next = nil, nil
-		for _, l := range slices.Concat(k.closing, k.held()) {
+		for _, l := range slices.Concat(k.closing, k.held(), k.allowances()) {
 			l.seal()
 			if unreported := l.taken() - l.reported.use(); unreported > 0 {
 				c.addUnleasedIn(now, k, windowID{l.window.GetStartUs(), l.window.GetEndUs()}, unreported)
@@ -300,11 +315,15 @@ func (c *Core) reincarnate(now Instant) {
 			c.drop(k, l)
 			l.foreign = true
 		}
+		k.extend = nil
 		for _, u := range k.unleased {
 			owed := max(0, u.taken-u.refunded-u.acked+u.ackedBack)
 			*u = unleased{id: c.newID(now), window: u.window, taken: owed, step: u.step}
 		}
 		k.unleased = slices.DeleteFunc(k.unleased, func(u *unleased) bool { return u.taken == 0 })
+		if k.slots != nil {
+			c.loseSlots(now, k)
+		}
 		c.tend(now, k)
 	}
 	c.syncAt = now

@@ -33,6 +33,12 @@ type reservation struct {
 	actual  int64
 }
 
+// UnknownIDError refuses an id that this agent never gave, or has forgotten.
+type UnknownIDError struct{ quota.FieldError }
+
+// Unwrap says that it is a field which was refused.
+func (e *UnknownIDError) Unwrap() error { return &e.FieldError }
+
 // MayExceed reports that a dimension's reservations need not state a maximum.
 func (d *Dimension) MayExceed() bool {
 	return d.Class != quota.Hard && d.Class != quota.Exact
@@ -88,7 +94,7 @@ func (c *Core) Settle(now Instant, id ID, actual int64) error {
 	r, ok := c.reserved[id]
 	switch {
 	case !ok:
-		return &quota.FieldError{Field: "id", Allowed: "a reservation that this agent made within " + ReservedFor.String()}
+		return &UnknownIDError{quota.FieldError{Field: "id", Allowed: "a reservation that this agent made within " + ReservedFor.String()}}
 	case actual < 0 || actual > maxCost:
 		return &quota.FieldError{Field: "actual", Allowed: "a whole number from 0 to " + strconv.Itoa(maxCost)}
 	case r.settled && r.actual != actual:

@@ -130,7 +130,7 @@ func (c *Core) answerSpend(now Instant, s *spend, d *pb.Decision) {
 	w, k := s.waiter, s.key
 	s.waiter, w.spend = nil, nil
 	k.spends--
-	t := k.answer(now, k.left(now))
+	t := k.answer(now, k.released(now))
 	switch reason := quota.Reason(d.GetReason()); {
 	case d.GetFault() != nil:
 		c.refused(now, k, d.GetFault())
@@ -148,7 +148,7 @@ func (c *Core) answerSpend(now Instant, s *spend, d *pb.Decision) {
 		c.parkSpend(now, k, w)
 	case reason == quota.Exhausted || reason == quota.LeasedOut || reason == quota.TooLarge:
 		c.deny(now, k, s.cost, reason, d)
-		t.Denied, t.Reason = true, reason
+		t.Denied, t.Reason, t.Largest = true, reason, largestFor(reason, t.Limit)
 		if k.denial.Load().covers(now, s.cost) {
 			t = k.Take(now, s.cost)
 			if t.Allowed { // a lease came meanwhile: it is the caller's
@@ -161,6 +161,14 @@ func (c *Core) answerSpend(now Instant, s *spend, d *pb.Decision) {
 	default:
 		c.finish(now, w, Outcome{Taken: t, Unavailable: true})
 	}
+}
+
+// largestFor is what too_large says of the largest cost that can pass.
+func largestFor(reason quota.Reason, limit int64) int64 {
+	if reason != quota.TooLarge {
+		return 0
+	}
+	return max(limit, 0)
 }
 
 // parkSpend answers "the units are out in leases" when some of them are in this very agent's

@@ -18,17 +18,19 @@ const (
 
 // syncInFlight remembers what a Sync said, to know what its reply acknowledges.
 type syncInFlight struct {
-	request *pb.SyncRequest
-	sent    Instant
-	reports []sentReport
-	asks    []*Key // whose it was, for each ask
-	keys    []*Key // in the order in which they stood in line
+	request  *pb.SyncRequest
+	sent     Instant
+	reports  []sentReport
+	renewals []sentSlots
+	asks     []*Key // whose it was, for each ask
+	keys     []*Key // in the order in which they stood in line
 }
 
 type sentReport struct {
 	key      *Key
 	lease    *Lease
 	unleased *unleased
+	slots    *sentSlots
 	report   report
 }
 
@@ -70,7 +72,7 @@ func (c *Core) BuildSync(now Instant) *pb.SyncRequest {
 	s := &syncInFlight{sent: now, request: &pb.SyncRequest{Hello: c.hello()}}
 	s.request.Cancels = c.cancels[:min(len(c.cancels), maxAsks)]
 	for _, k := range c.dirty {
-		if len(s.request.Reports) >= maxReports || len(s.request.Asks) >= maxAsks || len(s.request.Keys) >= maxKeys {
+		if len(s.request.Reports) >= maxReports || len(s.request.Asks) >= maxAsks || len(s.request.Renewals) >= maxAsks || len(s.request.Keys) >= maxKeys {
 			break
 		}
 		s.add(now, c, k)
@@ -82,7 +84,7 @@ func (c *Core) BuildSync(now Instant) *pb.SyncRequest {
 func (c *Core) hello() *pb.Hello {
 	return &pb.Hello{
 		Incarnation: c.incarnation.Bytes(), Name: c.cfg.Name, Region: c.cfg.Region,
-		PolicyVersion: c.version, Token: c.token,
+		PolicyVersion: c.told, Token: c.token,
 	}
 }
 
@@ -96,10 +98,8 @@ func (c *Core) heartbeat(now Instant) {
 			k.refresh = true
 			c.mark(k)
 		}
-		for _, l := range k.held() {
-			if l.left() > 0 && l.now() != l.reported { // what a spent one has to say can wait
-				c.mark(k)
-			}
+		if k.hasNews() {
+			c.mark(k)
 		}
 	}
 	every = max(every, minHeartbeat)
@@ -116,7 +116,7 @@ func (c *Core) silent(now Instant) bool {
 	at := c.contact + 2*maxHeartbeat
 	for _, k := range c.keys {
 		d := k.dim.Load()
-		if d.outage.open {
+		if d.outage.open || d.outage.extend {
 			return false
 		}
 		at = min(at, c.contact+d.TTL*7/8)
@@ -139,13 +139,13 @@ func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 		c.returnUseless(now, k)
 	}
 	c.sealSpent(k)
-	for _, l := range slices.Concat(k.closing, k.held()) {
+	for _, l := range slices.Concat(k.closing, k.held(), k.allowances()) {
 		if r := l.now(); r != l.reported {
 			l.said = r
 			s.reports = append(s.reports, sentReport{key: k, lease: l, report: r})
 			s.request.Reports = append(s.request.Reports, &pb.Report{
 				GrantId: l.id.Bytes(), Key: wireKey(k.ID), Window: l.window,
-				Taken: r.taken, Refunded: r.refunded, Returned: r.returned, Final: r.final,
+				Taken: r.taken, Refunded: r.refunded, Returned: r.returned, Final: r.final, Emergency: l.emergency,
 			})
 		}
 	}
@@ -161,7 +161,10 @@ func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 			Window: &pb.Window{StartUs: u.window.start, EndUs: u.window.end},
 		})
 	}
-	for _, a := range []*ask{k.ask, k.next} {
+	if k.slots != nil {
+		s.addSlots(now, k)
+	}
+	for _, a := range append([]*ask{k.ask, k.next}, k.allowanceAsks()...) {
 		if a == nil {
 			continue
 		}
@@ -170,7 +173,7 @@ func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 		}
 		s.asks = append(s.asks, k)
 		s.request.Asks = append(s.request.Asks, &pb.Ask{
-			GrantId: a.id.Bytes(), Key: wireKey(k.ID), Want: a.want, Need: a.need, Window: a.window,
+			GrantId: a.id.Bytes(), Key: wireKey(k.ID), Want: a.want, Need: a.need, Window: a.window, Emergency: a.emergency,
 		})
 	}
 	if k.refresh {
@@ -237,6 +240,11 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 	for i, result := range reply.GetResults() {
 		if i < len(s.reports) {
 			c.acknowledge(now, s.reports[i], result)
+		}
+	}
+	for i, d := range reply.GetRenewals() {
+		if i < len(s.renewals) {
+			c.slotsRenewed(s.renewals[i], d)
 		}
 	}
 	for _, st := range reply.GetKeys() {
@@ -338,7 +346,7 @@ func (c *Core) settleDirty(now Instant, k *Key) {
 	k.unleased = slices.DeleteFunc(k.unleased, func(u *unleased) bool {
 		return !u.owes() && u.window.end != 0 && u.window.end < ledger
 	})
-	if k.ask != nil || k.next != nil {
+	if k.ask != nil || k.next != nil || len(k.allowanceAsks()) > 0 {
 		c.mark(k) // unanswered
 	}
 	c.speak(now, k)
@@ -346,6 +354,10 @@ func (c *Core) settleDirty(now Instant, k *Key) {
 
 // acknowledge takes in the ledger's answer to one report.
 func (c *Core) acknowledge(now Instant, r sentReport, result *pb.ReportResult) {
+	if r.slots != nil {
+		c.slotsHeard(r, result)
+		return
+	}
 	if f := result.GetFault(); f != nil {
 		c.faults[f.GetCode()]++
 		if r.unleased != nil {
@@ -397,7 +409,10 @@ func (c *Core) reportAnew(now Instant, r sentReport, f *pb.Fault) {
 func (c *Core) drop(k *Key, l *Lease) {
 	l.seal()
 	l.gone = true
-	k.past += l.taken()
+	k.past += l.leased()
+	if l.emergency {
+		k.extend.lose(l)
+	}
 	rest := slices.DeleteFunc(slices.Clone(k.held()), func(o *Lease) bool { return o == l })
 	k.leases.Store(&rest)
 	k.closing = slices.DeleteFunc(k.closing, func(o *Lease) bool { return o == l })

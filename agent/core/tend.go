@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
@@ -19,6 +18,7 @@ func (c *Core) Tick(now Instant) {
 	for {
 		k, ok := c.wakes.due(now)
 		if !ok {
+			c.lapse(now)
 			return
 		}
 		c.tend(now, k)
@@ -26,11 +26,21 @@ func (c *Core) Tick(now Instant) {
 }
 
 // NextTick is when Tick has something to do.
-func (c *Core) NextTick() (Instant, bool) { return c.wakes.next() }
+func (c *Core) NextTick() (Instant, bool) {
+	at, ok := c.wakes.next()
+	if lapse := c.nextLapse(); lapse < never && (!ok || lapse < at) {
+		return lapse, true
+	}
+	return at, ok
+}
 
 // tend brings one key up to date: it is called after every event that concerns the key.
 func (c *Core) tend(now Instant, k *Key) {
 	if !k.known() {
+		return
+	}
+	if k.slots != nil {
+		c.tendSlots(now, k)
 		return
 	}
 	k.noteUse(now)
@@ -45,6 +55,7 @@ func (c *Core) tend(now Instant, k *Key) {
 		}
 	}
 	c.serve(now, k)
+	allow := c.considerAllowance(now, k)
 	if c.stopping {
 		c.withdraw(k, &k.ask)
 		c.withdraw(k, &k.next)
@@ -52,7 +63,7 @@ func (c *Core) tend(now Instant, k *Key) {
 	}
 	c.renew(now, k)
 	c.considerAsk(now, k)
-	again := c.considerNext(now, k)
+	again := min(allow, c.considerNext(now, k))
 	if c.forgettable(now, k) {
 		c.forget(k)
 		return
@@ -115,7 +126,7 @@ func (c *Core) margin(k *Key) time.Duration {
 // not refused for what this one still holds; what is kept bridges the round trip.
 func (c *Core) renew(now Instant, k *Key) {
 	newest := k.newest(now)
-	if newest == nil || newest.renewed || newest.cut || k.ask != nil || now < newest.deadline-c.margin(k) || now < k.exactUntil {
+	if newest == nil || newest.renewed || newest.cut || k.ask != nil || now < newest.deadline-c.margin(k) || c.inLane(now, k) {
 		return
 	}
 	if !k.usedLately(now) || k.denial.Load().covers(now, 1) {
@@ -160,7 +171,11 @@ func (c *Core) considerAsk(now Instant, k *Key) {
 	if k.awaited() {
 		denied = k.denies(now, need) != nil
 	}
-	if now < k.nextAsk || denied || k.dim.Load().Class == quota.Exact || now < k.exactUntil {
+	if now < k.nextAsk || denied {
+		return
+	}
+	if c.inLane(now, k) {
+		c.lineToLane(now, k)
 		return
 	}
 	k.demand.sample(now, k.total(), k.dim.Load().TTL)
@@ -295,7 +310,7 @@ func (c *Core) Owes() bool {
 		return true
 	}
 	for _, k := range c.keys {
-		if len(k.closing) > 0 || k.owesUnleased() || len(k.held()) > 0 {
+		if len(k.closing) > 0 || k.owesUnleased() || len(k.held()) > 0 || !k.extend.empty() || k.slots != nil && !k.slots.empty() {
 			return true
 		}
 	}

@@ -78,6 +78,9 @@ func (c *Core) retire(k *Key, l *Lease) {
 	l.seal()
 	rest := slices.DeleteFunc(slices.Clone(k.held()), func(o *Lease) bool { return o == l })
 	k.leases.Store(&rest)
+	if l.emergency {
+		k.extend.lose(l)
+	}
 	k.closing = append(k.closing, l)
 }
 

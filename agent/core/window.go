@@ -3,7 +3,6 @@ package core
 import (
 	"time"
 
-	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
@@ -74,7 +73,7 @@ func (c *Core) considerNext(now Instant, k *Key) Instant {
 // leases reports that a key may have leases at all.
 func (c *Core) leases(now Instant, k *Key) bool {
 	v := k.view.Load()
-	return k.dim.Load().Class != quota.Exact && now >= k.exactUntil && (v == nil || v.leaseCap != 0)
+	return !c.inLane(now, k) && (v == nil || v.leaseCap != 0)
 }
 
 // longestLead is half a ttl, or the whole window if that is shorter, less what the estimate of

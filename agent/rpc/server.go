@@ -14,14 +14,13 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
-	"github.com/quotalease/quotalease/agent"
-	"github.com/quotalease/quotalease/ledger/quota"
+	"github.com/quotalease/quotalease/agent/door"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
 // Sizes and times of callers' connections.
 const (
-	maxTake      = 64 << 10 // bytes of one request; a take has some 400 at most
+	maxTake      = 64 << 10 // bytes of one request; 16 takes have some 5,000 at most
 	maxStreams   = 1024     // takes at once on one connection
 	handshakeFor = 5 * time.Second
 	pingIdle     = 30 * time.Second // a silent caller, so that a dead one is found
@@ -32,12 +31,6 @@ const (
 	stopFor = 2 * time.Second
 )
 
-// Taker decides. *agent.Agent is one.
-type Taker interface {
-	Take(ctx context.Context, tenant, dimension string, cost int64) (agent.Decision, error)
-	TakeOnce(ctx context.Context, id, tenant, dimension string, cost int64) (agent.Decision, error)
-}
-
 // Server is the gRPC door to an agent's decisions, with the standard health service and
 // reflection beside it. Its health is that of the door: an agent that has lost contact still
 // decides, as policy says, so callers must not be sent away. Readiness is the HTTP door's.
@@ -47,14 +40,14 @@ type Server struct {
 }
 
 // NewServer returns a server that does nothing until Serve.
-func NewServer(taker Taker) *Server {
+func NewServer(a door.Agent) *Server {
 	s := &Server{health: health.NewServer(), grpc: grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxTake), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshakeFor), grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingIdle, Timeout: pingFor}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 	)}
-	pb.RegisterDecisionServiceServer(s.grpc, &decisions{taker: taker})
+	pb.RegisterDecisionServiceServer(s.grpc, &decisions{agent: a})
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	s.health.SetServingStatus(pb.DecisionService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	reflection.Register(s.grpc)
@@ -87,44 +80,4 @@ func (s *Server) stop() {
 	cut := time.AfterFunc(stopFor, s.grpc.Stop)
 	defer cut.Stop()
 	s.grpc.GracefulStop()
-}
-
-type decisions struct {
-	pb.UnimplementedDecisionServiceServer
-	taker Taker
-}
-
-// Take decides one request. A denied take is an error, so that a caller who looks at nothing
-// else is stopped. A denied peek is OK with allowed false: it asked, and here is the answer.
-func (s *decisions) Take(ctx context.Context, req *pb.TakeRequest) (*pb.TakeReply, error) {
-	key := quota.Key{Tenant: req.GetTenant(), Dimension: req.GetDimension()}
-	cost := int64(1)
-	if req.Cost != nil {
-		cost = req.GetCost()
-	}
-	if err := validate(key, cost); err != nil {
-		return nil, errorStatus(key, err)
-	}
-	d, err := s.decide(ctx, req.GetId(), key, cost)
-	switch {
-	case err != nil:
-		return nil, errorStatus(key, err)
-	case !d.Allowed && cost > 0:
-		return nil, deniedStatus(key, d)
-	}
-	return replyOf(d), nil
-}
-
-func (s *decisions) decide(ctx context.Context, id string, key quota.Key, cost int64) (agent.Decision, error) {
-	if id != "" {
-		return s.taker.TakeOnce(ctx, id, key.Tenant, key.Dimension, cost)
-	}
-	return s.taker.Take(ctx, key.Tenant, key.Dimension, cost)
-}
-
-func validate(key quota.Key, cost int64) error {
-	if err := agent.ValidateCost(cost); err != nil {
-		return err
-	}
-	return key.Validate()
 }

@@ -20,16 +20,18 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/door"
 	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var _ Taker = (*agent.Agent)(nil)
+var _ door.Agent = (*agent.Agent)(nil)
 
 // fakeTaker gives one answer, and remembers what it was asked.
 type fakeTaker struct {
+	door.Agent
 	decision agent.Decision
 	err      error
 	hold     func(ctx context.Context) // before it answers
@@ -51,7 +53,9 @@ func (f *fakeTaker) Take(ctx context.Context, tenant, dimension string, cost int
 	if f.hold != nil {
 		f.hold(ctx)
 	}
-	return f.decision, f.err
+	d := f.decision
+	d.Dimension = dimension
+	return d, f.err
 }
 
 func (f *fakeTaker) TakeOnce(ctx context.Context, id, tenant, dimension string, cost int64) (agent.Decision, error) {
@@ -68,7 +72,7 @@ func (f *fakeTaker) calls() []asked {
 }
 
 // served starts a server for one test; stop makes it stop, and returns what Serve did.
-func served(t *testing.T, taker Taker) (conn *grpc.ClientConn, stop func() error) {
+func served(t *testing.T, taker door.Agent) (conn *grpc.ClientConn, stop func() error) {
 	t.Helper()
 	l := bufconn.Listen(1 << 16)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -123,11 +127,11 @@ func TestTakeAllows(t *testing.T) {
 		want     *pb.TakeReply
 	}{
 		{"allowed", agent.Decision{Allowed: true, Limit: quota.LimitOf(50000), Remaining: 49999, Reset: time.Hour + 1, PolicyVersion: 3},
-			&pb.TakeReply{Allowed: true, Limit: 50000, Remaining: 49999, ResetMs: 3600001, PolicyVersion: 3}},
-		{"unlimited", agent.Decision{Allowed: true, Limit: quota.NoLimit, PolicyVersion: 3}, &pb.TakeReply{Allowed: true, Limit: -1, PolicyVersion: 3}},
-		{"open_mode", agent.Decision{Allowed: true, Reason: quota.OpenMode}, &pb.TakeReply{Allowed: true, Reason: "open_mode"}},
-		{"shadow", agent.Decision{Allowed: true, Shadow: true, Reason: quota.Exhausted}, &pb.TakeReply{Allowed: true, Shadow: true, Reason: "exhausted"}},
-		{"H4", agent.Decision{Allowed: true, Remaining: -5, RetryIn: -1, Reset: -1}, &pb.TakeReply{Allowed: true}},
+			&pb.TakeReply{Dimension: "calls", Allowed: true, Limit: 50000, Remaining: 49999, ResetMs: 3600001, PolicyVersion: 3}},
+		{"unlimited", agent.Decision{Allowed: true, Limit: quota.NoLimit, PolicyVersion: 3}, &pb.TakeReply{Dimension: "calls", Allowed: true, Limit: -1, PolicyVersion: 3}},
+		{"open_mode", agent.Decision{Allowed: true, Reason: quota.OpenMode}, &pb.TakeReply{Dimension: "calls", Allowed: true, Reason: "open_mode"}},
+		{"shadow", agent.Decision{Allowed: true, Shadow: true, Reason: quota.Exhausted}, &pb.TakeReply{Dimension: "calls", Allowed: true, Shadow: true, Reason: "exhausted"}},
+		{"H4", agent.Decision{Allowed: true, Remaining: -5, RetryIn: -1, Reset: -1}, &pb.TakeReply{Dimension: "calls", Allowed: true}},
 	} {
 		f := &fakeTaker{decision: tc.decision}
 		conn, _ := served(t, f)
@@ -152,13 +156,13 @@ func TestDenialsCarryTheWholeAnswer(t *testing.T) {
 		info     string
 	}{
 		{agent.Decision{Reason: quota.Exhausted, Limit: quota.LimitOf(9), RetryIn: 1900 * time.Millisecond, Reset: 1900 * time.Millisecond, PolicyVersion: 3},
-			&pb.TakeReply{Reason: "exhausted", Limit: 9, RetryAfterMs: 1900, ResetMs: 1900, PolicyVersion: 3}, 1900 * time.Millisecond, "EXHAUSTED"},
+			&pb.TakeReply{Dimension: "calls", Reason: "exhausted", Limit: 9, RetryAfterMs: 1900, ResetMs: 1900, PolicyVersion: 3}, 1900 * time.Millisecond, "EXHAUSTED"},
 		{agent.Decision{Reason: quota.LeasedOut, Limit: quota.LimitOf(9), Remaining: 4, RetryIn: 250 * time.Millisecond, PolicyVersion: 3},
-			&pb.TakeReply{Reason: "leased_out", Limit: 9, Remaining: 4, RetryAfterMs: 250, PolicyVersion: 3}, 250 * time.Millisecond, "LEASED_OUT"},
+			&pb.TakeReply{Dimension: "calls", Reason: "leased_out", Limit: 9, Remaining: 4, RetryAfterMs: 250, PolicyVersion: 3}, 250 * time.Millisecond, "LEASED_OUT"},
 		{agent.Decision{Reason: quota.TooLarge, Limit: quota.LimitOf(9), Remaining: 9, Largest: 9, Reset: time.Hour, PolicyVersion: 3},
-			&pb.TakeReply{Reason: "too_large", Limit: 9, Remaining: 9, Largest: 9, ResetMs: 3600000, PolicyVersion: 3}, 0, "TOO_LARGE"},
-		{agent.Decision{Reason: quota.Cold, RetryIn: 1}, &pb.TakeReply{Reason: "cold", RetryAfterMs: 1}, 1, "COLD"},
-		{agent.Decision{Reason: quota.UnknownTenant, PolicyVersion: 3}, &pb.TakeReply{Reason: "unknown_tenant", PolicyVersion: 3}, 0, "UNKNOWN_TENANT"},
+			&pb.TakeReply{Dimension: "calls", Reason: "too_large", Limit: 9, Remaining: 9, Largest: 9, ResetMs: 3600000, PolicyVersion: 3}, 0, "TOO_LARGE"},
+		{agent.Decision{Reason: quota.Cold, RetryIn: 1}, &pb.TakeReply{Dimension: "calls", Reason: "cold", RetryAfterMs: 1}, 1, "COLD"},
+		{agent.Decision{Reason: quota.UnknownTenant, PolicyVersion: 3}, &pb.TakeReply{Dimension: "calls", Reason: "unknown_tenant", PolicyVersion: 3}, 0, "UNKNOWN_TENANT"},
 	} {
 		t.Run(string(tc.decision.Reason), func(t *testing.T) {
 			t.Parallel()
@@ -277,7 +281,7 @@ func TestA5PeekIsAnsweredNotDenied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "peek", got, &pb.TakeReply{Reason: "exhausted", Limit: 5, RetryAfterMs: 60000, ResetMs: 60000})
+	same(t, "peek", got, &pb.TakeReply{Dimension: "calls", Reason: "exhausted", Limit: 5, RetryAfterMs: 60000, ResetMs: 60000})
 	if c := f.calls(); len(c) != 1 || c[0].cost != 0 {
 		t.Errorf("asked %v, want a cost of 0", c)
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/door"
 	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
@@ -21,12 +22,10 @@ import (
 // domain is that of every ErrorInfo: its reasons are quotalease's own.
 const domain = "quotalease"
 
-// outagePause is what callers are told to wait in an outage whose next attempt is not known.
-const outagePause = time.Second
-
 // deniedStatus is the status of a denial: the answer itself, and the same again in the
 // details that generic clients know.
-func deniedStatus(key quota.Key, d agent.Decision) error {
+func deniedStatus(what, tenant string, d agent.Decision) error {
+	key := quota.Key{Tenant: tenant, Dimension: d.Dimension}
 	violation := &errdetails.QuotaFailure_Violation{
 		Subject: "tenant:" + key.Tenant, Description: string(d.Reason), ApiService: pb.DecisionService_ServiceDesc.ServiceName,
 		QuotaMetric: key.Dimension, QuotaId: key.Dimension, QuotaDimensions: map[string]string{"tenant": key.Tenant},
@@ -40,22 +39,22 @@ func deniedStatus(key quota.Key, d agent.Decision) error {
 	if d.RetryIn > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(d.RetryIn)})
 	}
-	return withDetails(codes.ResourceExhausted, fmt.Sprintf("take %s: %s", key, d.Reason), details...)
+	return withDetails(codes.ResourceExhausted, fmt.Sprintf("%s %s: %s", what, key, d.Reason), details...)
 }
 
-// errorStatus is the status of a take that got no decision.
+// errorStatus is the status of a request that got no decision.
 func errorStatus(key quota.Key, err error) error {
+	var unknown *agent.UnknownIDError
 	var field *quota.FieldError
-	var outage *agent.UnavailableError
+	retryIn, outage := door.Outage(err)
 	switch {
+	case errors.As(err, &unknown):
+		return withDetails(codes.NotFound, err.Error(), badField(&unknown.FieldError))
 	case errors.As(err, &field):
-		return withDetails(codes.InvalidArgument, err.Error(), &errdetails.BadRequest{
-			FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field.Field, Description: field.Allowed}},
-		})
-	case errors.As(err, &outage):
-		return outageStatus(key, err, outage.RetryIn)
-	case errors.Is(err, agent.ErrStopped):
-		return outageStatus(key, err, 0)
+		return withDetails(codes.InvalidArgument, err.Error(), badField(field))
+	case outage:
+		return withDetails(codes.Unavailable, err.Error(),
+			infoOf(key, quota.Unavailable), &errdetails.RetryInfo{RetryDelay: durationpb.New(retryIn)})
 	case errors.Is(err, context.Canceled):
 		return status.Error(codes.Canceled, err.Error())
 	case errors.Is(err, context.DeadlineExceeded):
@@ -64,12 +63,10 @@ func errorStatus(key quota.Key, err error) error {
 	return status.Error(codes.Internal, err.Error())
 }
 
-func outageStatus(key quota.Key, err error, retryIn time.Duration) error {
-	if retryIn <= 0 {
-		retryIn = outagePause
+func badField(field *quota.FieldError) *errdetails.BadRequest {
+	return &errdetails.BadRequest{
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field.Field, Description: field.Allowed}},
 	}
-	return withDetails(codes.Unavailable, err.Error(),
-		infoOf(key, quota.Unavailable), &errdetails.RetryInfo{RetryDelay: durationpb.New(retryIn)})
 }
 
 func infoOf(key quota.Key, reason quota.Reason) *errdetails.ErrorInfo {
@@ -91,7 +88,7 @@ func withDetails(code codes.Code, message string, details ...protoadapt.MessageV
 // replyOf is a decision on the wire.
 func replyOf(d agent.Decision) *pb.TakeReply {
 	reply := &pb.TakeReply{
-		Allowed: d.Allowed, Reason: string(d.Reason), Limit: int64(d.Limit.Units), Remaining: max(0, int64(d.Remaining)),
+		Allowed: d.Allowed, Reason: string(d.Reason), Dimension: d.Dimension, Limit: int64(d.Limit.Units), Remaining: max(0, int64(d.Remaining)),
 		RetryAfterMs: agent.RoundUp(d.RetryIn, time.Millisecond), PolicyVersion: d.PolicyVersion, Shadow: d.Shadow,
 		Largest: int64(d.Largest), ResetMs: agent.RoundUp(d.Reset, time.Millisecond),
 	}

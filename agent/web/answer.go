@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/door"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -16,7 +17,8 @@ import (
 type answer struct {
 	Allowed       bool         `json:"allowed"`
 	Reason        quota.Reason `json:"reason"`
-	Limit         any          `json:"limit"` // a number, or the word unlimited
+	Dimension     string       `json:"dimension"` // which decided
+	Limit         any          `json:"limit"`     // a number, or the word unlimited
 	Remaining     any          `json:"remaining"`
 	RetryAfterMs  int64        `json:"retry_after_ms"`
 	PolicyVersion int64        `json:"policy_version"`
@@ -27,7 +29,7 @@ type answer struct {
 
 func answerOf(d agent.Decision) answer {
 	a := answer{
-		Allowed: d.Allowed, Reason: d.Reason, Limit: int64(d.Limit.Units), Remaining: max(0, int64(d.Remaining)),
+		Allowed: d.Allowed, Reason: d.Reason, Dimension: d.Dimension, Limit: int64(d.Limit.Units), Remaining: max(0, int64(d.Remaining)),
 		RetryAfterMs: agent.RoundUp(d.RetryIn, time.Millisecond), PolicyVersion: d.PolicyVersion, Shadow: d.Shadow,
 		ResetMs: agent.RoundUp(d.Reset, time.Millisecond),
 	}
@@ -48,36 +50,35 @@ type outage struct {
 	RetryAfterMs int64        `json:"retry_after_ms"`
 }
 
-// outagePause is what callers are told to wait in an outage whose next attempt is not known.
-const outagePause = time.Second
-
 func (h *handler) deny(w http.ResponseWriter, status int, d agent.Decision) {
+	h.describe(w.Header(), d)
 	if s := d.RetryAfter(); s > 0 {
 		w.Header().Set("Retry-After", strconv.FormatInt(s, 10))
 	}
 	writeJSON(w, status, answerOf(d))
 }
 
-// noDecision answers a take that got none. What is not a fault of the request is an outage
+// noDecision answers a request that got none. What is not a fault of the request is an outage
 // or a fault of ours, and never looks like a denial.
 func (h *handler) noDecision(w http.ResponseWriter, err error) {
+	var unknown *agent.UnknownIDError
 	var field *quota.FieldError
-	var away *agent.UnavailableError
-	retryIn := outagePause
+	retryIn, out := door.Outage(err)
 	switch {
+	case errors.As(err, &unknown):
+		refuse(w, http.StatusNotFound, unknown.Field, unknown.Allowed)
 	case errors.As(err, &field):
 		refuse(w, http.StatusBadRequest, field.Field, field.Allowed)
-		return
-	case errors.As(err, &away):
-		if away.RetryIn > 0 {
-			retryIn = away.RetryIn
-		}
-	case errors.Is(err, agent.ErrStopped):
+	case out:
+		unavailable(w, retryIn)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded): // the caller has left
+		unavailable(w, time.Second)
 	default:
 		refuse(w, http.StatusInternalServerError, "", "no decision was made")
-		return
 	}
+}
+
+func unavailable(w http.ResponseWriter, retryIn time.Duration) {
 	w.Header().Set("Retry-After", strconv.FormatInt(agent.RoundUp(retryIn, time.Second), 10))
 	writeJSON(w, http.StatusServiceUnavailable, outage{
 		Reason: quota.Unavailable, RetryAfterMs: agent.RoundUp(retryIn, time.Millisecond),

@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 
+	"github.com/quotalease/quotalease/agent/door"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -40,16 +41,16 @@ func (h *handler) check(w http.ResponseWriter, r *http.Request) {
 		h.noDecision(w, err)
 		return
 	}
-	d, err := h.agent.Take(r.Context(), req.key.Tenant, req.key.Dimension, req.cost)
+	d, err := door.Take(r.Context(), h.agent, &req)
 	if err != nil {
 		h.noDecision(w, err)
 		return
 	}
-	h.describe(w.Header(), req.key.Dimension, d)
 	if d.Reason != quota.Allowed {
 		w.Header().Set(ReasonHeader, string(d.Reason))
 	}
 	if d.Allowed {
+		h.describe(w.Header(), d)
 		w.WriteHeader(http.StatusOK)
 		return
 	}
@@ -71,8 +72,8 @@ func (h *handler) tenantOf(r *http.Request) string {
 
 // checkOf reads what is to be taken. A dimension in the URL, which the proxy wrote, counts
 // before one in a header, which a careless proxy may pass on from its client.
-func checkOf(tenant string, r *http.Request) (request, error) {
-	req := request{key: quota.Key{Tenant: tenant}, cost: 1}
+func checkOf(tenant string, r *http.Request) (door.Request, error) {
+	req := door.Request{Tenant: tenant}
 	dimensions := r.URL.Query()["dimension"]
 	if len(dimensions) == 0 {
 		dimensions = r.Header.Values(DimensionHeader)
@@ -81,7 +82,7 @@ func checkOf(tenant string, r *http.Request) (request, error) {
 		return req, &quota.FieldError{Field: "dimension", Allowed: "given once"}
 	}
 	for _, d := range dimensions {
-		req.key.Dimension = d
+		req.Dimension = d
 	}
 	switch costs := r.Header.Values(CostHeader); len(costs) {
 	case 0:
@@ -90,9 +91,9 @@ func checkOf(tenant string, r *http.Request) (request, error) {
 		if err != nil {
 			return req, err
 		}
-		req.cost = cost
+		req.Cost = &cost
 	default:
 		return req, &quota.FieldError{Field: "cost", Allowed: "given once"}
 	}
-	return req, req.key.Validate()
+	return req, nil
 }

@@ -34,7 +34,7 @@ func TestM4NoIdentityIs401(t *testing.T) {
 	const unknown = `{"type":"about:blank","title":"Unauthorized","status":401,"detail":"no verified tenant"}`
 	challenge := map[string]string{"Www-Authenticate": `Quotalease realm="tenant"`}
 	f := &fakeAgent{decision: agent.Decision{Allowed: true}}
-	trusting, distrusting := door(t, f, web.Config{TrustTenantHeader: true}), door(t, f, web.Config{})
+	trusting, distrusting := serve(t, f, web.Config{TrustTenantHeader: true}), serve(t, f, web.Config{})
 
 	expect(t, check(trusting, "/v1/check?dimension=calls", ""), 401, unknown, challenge)
 	expect(t, check(distrusting, "/v1/check?dimension=calls", acme), 401, unknown, challenge)
@@ -59,7 +59,7 @@ func TestProxyNamesTheTenant(t *testing.T) {
 		{"cost", "/v1/check?dimension=calls", []string{web.CostHeader, "7"}, asked{acme, "calls", 7}},
 	} {
 		f := &fakeAgent{decision: agent.Decision{Allowed: true, Limit: quota.LimitOf(9), Remaining: 8, Reset: time.Minute, PolicyVersion: 1}}
-		w := check(door(t, f, web.Config{TrustTenantHeader: true}), tc.url, acme, tc.pairs...)
+		w := check(serve(t, f, web.Config{TrustTenantHeader: true}), tc.url, acme, tc.pairs...)
 		expect(t, w, 200, "", map[string]string{"Ratelimit-Policy": `"calls";q=9`, "Ratelimit": `"calls";r=8;t=60`})
 		if got := f.calls(); len(got) != 1 || got[0] != tc.want {
 			t.Errorf("%s: asked %v, want %v", tc.name, got, tc.want)
@@ -70,7 +70,7 @@ func TestProxyNamesTheTenant(t *testing.T) {
 func TestBadChecksNameTheField(t *testing.T) {
 	t.Parallel()
 	f := &fakeAgent{decision: agent.Decision{Allowed: true}}
-	h := door(t, f, web.Config{TrustTenantHeader: true})
+	h := serve(t, f, web.Config{TrustTenantHeader: true})
 	for _, tc := range []struct {
 		name, url, tenant string
 		pairs             []string
@@ -105,11 +105,11 @@ func TestBadChecksNameTheField(t *testing.T) {
 
 func TestNginxStyle(t *testing.T) {
 	t.Parallel()
-	const answer = `{"allowed":false,"reason":"exhausted","limit":9,"remaining":0,"retry_after_ms":30000,"policy_version":1,"shadow":false,"reset_ms":30000}`
+	const answer = `{"allowed":false,"reason":"exhausted","dimension":"calls","limit":9,"remaining":0,"retry_after_ms":30000,"policy_version":1,"shadow":false,"reset_ms":30000}`
 	f := &fakeAgent{decision: agent.Decision{
 		Reason: quota.Exhausted, Limit: quota.LimitOf(9), RetryIn: 30 * time.Second, Reset: 30 * time.Second, PolicyVersion: 1,
 	}}
-	h := door(t, f, web.Config{TrustTenantHeader: true})
+	h := serve(t, f, web.Config{TrustTenantHeader: true})
 	plain := map[string]string{
 		"Retry-After": "30", "Ratelimit-Policy": `"calls";q=9`, "Ratelimit": `"calls";r=0;t=30`, "X-Quota-Reason": "exhausted",
 	}
@@ -122,6 +122,6 @@ func TestNginxStyle(t *testing.T) {
 func TestO3OpenModeIsMarked(t *testing.T) {
 	t.Parallel()
 	f := &fakeAgent{decision: agent.Decision{Allowed: true, Reason: quota.OpenMode}}
-	w := check(door(t, f, web.Config{TrustTenantHeader: true}), "/v1/check?dimension=calls", acme)
+	w := check(serve(t, f, web.Config{TrustTenantHeader: true}), "/v1/check?dimension=calls", acme)
 	expect(t, w, 200, "", map[string]string{"X-Quota-Reason": "open_mode"})
 }

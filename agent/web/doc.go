@@ -1,5 +1,5 @@
-// Package web is the agent's HTTP door: decisions as JSON, forward auth for proxies, health
-// and metrics. See DOORS.md for what callers see.
+// Package web is the agent's HTTP door: decisions, reservations and slots as JSON, forward
+// auth for proxies, health and metrics. See DOORS.md for what callers see.
 //
 // Promises, and the tests that guard them:
 //
@@ -14,9 +14,17 @@
 //     TestR4_1HeadersOnRequest)
 //   - A cost above the whole limit is told the largest that can pass, and no time.
 //     (TestR1_3TooLargeSaysTheLargest)
+//   - Who waits as told for a rate succeeds; for slots, and for what can never pass, no time is
+//     named. (TestH1WaitingAsToldForARate, TestH4NoMomentIsNamedWhereNoneIsKnown)
+//   - A caller who waits in line for slots outlasts the times of the server around it, and is
+//     served when work ends. (TestAWaitOutlastsTheServersTimes,
+//     TestAWaitingAcquireIsServedWhenWorkEnds)
+//   - Reservations and permits have one answer each, with the id that ends them.
+//     (TestAnswersOfReservationsAndSlots)
 //   - A peek gets an answer, not a denial. (TestA5PeekIsAnsweredNotDenied)
 //   - Bad input names the field and what is allowed, and the agent is never asked. What JSON
-//     readers could read in two ways is bad input. (TestBadBodiesNameTheField, FuzzTakeBody)
+//     readers could read in two ways is bad input. (TestBadBodiesNameTheField,
+//     TestBadBodiesOfEveryPathNameTheField, FuzzTakeBody, FuzzEveryBody)
 //   - Forward auth charges the tenant that a trusted proxy names, and no other.
 //     (TestM4NoIdentityIs401, TestProxyNamesTheTenant)
 //   - nginx, which passes on only 401 and 403, can still answer 429. (TestNginxStyle)

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/door"
 	"github.com/quotalease/quotalease/agent/web"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
@@ -24,6 +25,7 @@ var _ web.Agent = (*agent.Agent)(nil)
 
 // fakeAgent gives one answer, and remembers what it was asked.
 type fakeAgent struct {
+	door.Agent
 	decision agent.Decision
 	err      error
 	notReady error
@@ -42,7 +44,9 @@ func (f *fakeAgent) Take(_ context.Context, tenant, dimension string, cost int64
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, asked{tenant, dimension, cost})
-	return f.decision, f.err
+	d := f.decision
+	d.Dimension = dimension
+	return d, f.err
 }
 
 func (f *fakeAgent) TakeOnce(ctx context.Context, id, tenant, dimension string, cost int64) (agent.Decision, error) {
@@ -60,7 +64,7 @@ func (f *fakeAgent) calls() []asked {
 	return f.asked
 }
 
-func door(t testing.TB, f *fakeAgent, cfg web.Config) http.Handler {
+func serve(t testing.TB, f *fakeAgent, cfg web.Config) http.Handler {
 	t.Helper()
 	h, err := web.New(f, cfg)
 	if err != nil {
@@ -114,44 +118,44 @@ func TestAnswersByReason(t *testing.T) {
 	}{
 		{"allowed",
 			agent.Decision{Allowed: true, Limit: quota.LimitOf(50000), Remaining: 49999, Reset: hour, PolicyVersion: 3}, 200,
-			`{"allowed":true,"reason":"","limit":50000,"remaining":49999,"retry_after_ms":0,"policy_version":3,"shadow":false,"reset_ms":3600000}`,
+			`{"allowed":true,"reason":"","dimension":"report_export","limit":50000,"remaining":49999,"retry_after_ms":0,"policy_version":3,"shadow":false,"reset_ms":3600000}`,
 			map[string]string{"Ratelimit-Policy": `"report_export";q=50000`, "Ratelimit": `"report_export";r=49999;t=3600`}},
 		{"unlimited",
 			agent.Decision{Allowed: true, Limit: quota.NoLimit, PolicyVersion: 3}, 200,
-			`{"allowed":true,"reason":"","limit":"unlimited","remaining":"unlimited","retry_after_ms":0,"policy_version":3,"shadow":false,"reset_ms":0}`,
+			`{"allowed":true,"reason":"","dimension":"report_export","limit":"unlimited","remaining":"unlimited","retry_after_ms":0,"policy_version":3,"shadow":false,"reset_ms":0}`,
 			nil},
 		{"shadow",
 			agent.Decision{Allowed: true, Shadow: true, Reason: quota.Exhausted, Limit: quota.LimitOf(2), Reset: hour, PolicyVersion: 3}, 200,
-			`{"allowed":true,"reason":"exhausted","limit":2,"remaining":0,"retry_after_ms":0,"policy_version":3,"shadow":true,"reset_ms":3600000}`,
+			`{"allowed":true,"reason":"exhausted","dimension":"report_export","limit":2,"remaining":0,"retry_after_ms":0,"policy_version":3,"shadow":true,"reset_ms":3600000}`,
 			map[string]string{"Ratelimit-Policy": `"report_export";q=2`, "Ratelimit": `"report_export";r=0;t=3600`}},
 		{"open_mode",
 			agent.Decision{Allowed: true, Reason: quota.OpenMode, Limit: quota.LimitOf(50), Remaining: 7, Reset: hour, PolicyVersion: 3}, 200,
-			`{"allowed":true,"reason":"open_mode","limit":50,"remaining":7,"retry_after_ms":0,"policy_version":3,"shadow":false,"reset_ms":3600000}`,
+			`{"allowed":true,"reason":"open_mode","dimension":"report_export","limit":50,"remaining":7,"retry_after_ms":0,"policy_version":3,"shadow":false,"reset_ms":3600000}`,
 			map[string]string{"Ratelimit-Policy": `"report_export";q=50`, "Ratelimit": `"report_export";r=7;t=3600`}},
 		{"exhausted",
 			agent.Decision{Reason: quota.Exhausted, Limit: quota.LimitOf(50000), RetryIn: hour, Reset: hour, PolicyVersion: 3}, 429,
-			`{"allowed":false,"reason":"exhausted","limit":50000,"remaining":0,"retry_after_ms":3600000,"policy_version":3,"shadow":false,"reset_ms":3600000}`,
+			`{"allowed":false,"reason":"exhausted","dimension":"report_export","limit":50000,"remaining":0,"retry_after_ms":3600000,"policy_version":3,"shadow":false,"reset_ms":3600000}`,
 			map[string]string{"Retry-After": "3600", "Ratelimit-Policy": `"report_export";q=50000`, "Ratelimit": `"report_export";r=0;t=3600`}},
 		{"leased_out", // Retry-After is never earlier than t
 			agent.Decision{Reason: quota.LeasedOut, Limit: quota.LimitOf(50000), Remaining: 12, RetryIn: 250 * time.Millisecond, Reset: hour, PolicyVersion: 3}, 429,
-			`{"allowed":false,"reason":"leased_out","limit":50000,"remaining":12,"retry_after_ms":250,"policy_version":3,"shadow":false,"reset_ms":3600000}`,
+			`{"allowed":false,"reason":"leased_out","dimension":"report_export","limit":50000,"remaining":12,"retry_after_ms":250,"policy_version":3,"shadow":false,"reset_ms":3600000}`,
 			map[string]string{"Retry-After": "1", "Ratelimit-Policy": `"report_export";q=50000`, "Ratelimit": `"report_export";r=12;t=1`}},
 		{"cold, the limit not heard of yet",
 			agent.Decision{Reason: quota.Cold, RetryIn: 40 * time.Millisecond}, 429,
-			`{"allowed":false,"reason":"cold","limit":0,"remaining":0,"retry_after_ms":40,"policy_version":0,"shadow":false,"reset_ms":0}`,
+			`{"allowed":false,"reason":"cold","dimension":"report_export","limit":0,"remaining":0,"retry_after_ms":40,"policy_version":0,"shadow":false,"reset_ms":0}`,
 			map[string]string{"Retry-After": "1"}},
 		{"unknown_tenant",
 			agent.Decision{Reason: quota.UnknownTenant, PolicyVersion: 3}, 429,
-			`{"allowed":false,"reason":"unknown_tenant","limit":0,"remaining":0,"retry_after_ms":0,"policy_version":3,"shadow":false,"reset_ms":0}`,
+			`{"allowed":false,"reason":"unknown_tenant","dimension":"report_export","limit":0,"remaining":0,"retry_after_ms":0,"policy_version":3,"shadow":false,"reset_ms":0}`,
 			map[string]string{"Ratelimit-Policy": `"report_export";q=0`, "Ratelimit": `"report_export";r=0`}},
 		{"limit 0 is zero",
 			agent.Decision{Reason: quota.TooLarge, PolicyVersion: 3}, 429,
-			`{"allowed":false,"reason":"too_large","limit":0,"remaining":0,"retry_after_ms":0,"policy_version":3,"shadow":false,"reset_ms":0,"largest":0}`,
+			`{"allowed":false,"reason":"too_large","dimension":"report_export","limit":0,"remaining":0,"retry_after_ms":0,"policy_version":3,"shadow":false,"reset_ms":0,"largest":0}`,
 			map[string]string{"Ratelimit-Policy": `"report_export";q=0`, "Ratelimit": `"report_export";r=0`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			w := post(door(t, &fakeAgent{decision: tc.decision}, web.Config{}), body)
+			w := post(serve(t, &fakeAgent{decision: tc.decision}, web.Config{}), body)
 			expect(t, w, tc.status, tc.body, tc.headers)
 			if got := w.Header().Get("Content-Type"); got != "application/json" {
 				t.Errorf("Content-Type: %q", got)
@@ -166,8 +170,8 @@ func TestR1_3TooLargeSaysTheLargest(t *testing.T) {
 	f := &fakeAgent{decision: agent.Decision{
 		Reason: quota.TooLarge, Limit: quota.LimitOf(10), Remaining: 10, Largest: 10, PolicyVersion: 1,
 	}}
-	expect(t, post(door(t, f, web.Config{}), `{"tenant":"acme","dimension":"calls","cost":20}`), 429,
-		`{"allowed":false,"reason":"too_large","limit":10,"remaining":10,"retry_after_ms":0,"policy_version":1,"shadow":false,"reset_ms":0,"largest":10}`,
+	expect(t, post(serve(t, f, web.Config{}), `{"tenant":"acme","dimension":"calls","cost":20}`), 429,
+		`{"allowed":false,"reason":"too_large","dimension":"calls","limit":10,"remaining":10,"retry_after_ms":0,"policy_version":1,"shadow":false,"reset_ms":0,"largest":10}`,
 		map[string]string{"Ratelimit-Policy": `"calls";q=10`, "Ratelimit": `"calls";r=10`})
 }
 
@@ -186,7 +190,7 @@ func TestO4OutageIsNot429(t *testing.T) {
 		"the caller has left": {context.Canceled, `{"allowed":false,"reason":"unavailable","retry_after_ms":1000}`, "1"},
 	} {
 		f := &fakeAgent{err: tc.err}
-		h := door(t, f, web.Config{TrustTenantHeader: true})
+		h := serve(t, f, web.Config{TrustTenantHeader: true})
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			expect(t, post(h, body), 503, tc.body, map[string]string{"Retry-After": tc.header})
@@ -197,7 +201,7 @@ func TestO4OutageIsNot429(t *testing.T) {
 
 func TestAFaultOfOursIs500(t *testing.T) {
 	t.Parallel()
-	w := post(door(t, &fakeAgent{err: errors.New("secret detail")}, web.Config{}), body)
+	w := post(serve(t, &fakeAgent{err: errors.New("secret detail")}, web.Config{}), body)
 	expect(t, w, 500, `{"type":"about:blank","title":"Internal Server Error","status":500,"detail":"no decision was made"}`, nil)
 }
 
@@ -211,7 +215,7 @@ func TestH1RetryAfterRoundsUp(t *testing.T) {
 		1:                       {"1", `"retry_after_ms":1,`},
 	} {
 		f := &fakeAgent{decision: agent.Decision{Reason: quota.Exhausted, Limit: quota.LimitOf(3), RetryIn: left, Reset: left, PolicyVersion: 1}}
-		w := post(door(t, f, web.Config{}), body)
+		w := post(serve(t, f, web.Config{}), body)
 		if got := w.Header().Get("Retry-After"); got != want[0] {
 			t.Errorf("%v left: Retry-After %q, want %q", left, got, want[0])
 		}
@@ -230,8 +234,8 @@ func TestH2WhatIsLeft(t *testing.T) {
 	f := &fakeAgent{decision: agent.Decision{
 		Reason: quota.Exhausted, Limit: quota.LimitOf(100), RetryIn: 40 * time.Second, Reset: 40 * time.Second, PolicyVersion: 1,
 	}}
-	expect(t, post(door(t, f, web.Config{}), body), 429,
-		`{"allowed":false,"reason":"exhausted","limit":100,"remaining":0,"retry_after_ms":40000,"policy_version":1,"shadow":false,"reset_ms":40000}`,
+	expect(t, post(serve(t, f, web.Config{}), body), 429,
+		`{"allowed":false,"reason":"exhausted","dimension":"report_export","limit":100,"remaining":0,"retry_after_ms":40000,"policy_version":1,"shadow":false,"reset_ms":40000}`,
 		map[string]string{"Retry-After": "40", "Ratelimit-Policy": `"report_export";q=100`, "Ratelimit": `"report_export";r=0;t=40`})
 }
 
@@ -252,7 +256,7 @@ func TestR1_5RetryAfterOfTheTrace(t *testing.T) {
 		f := &fakeAgent{decision: agent.Decision{
 			Allowed: step.deny == allow, RetryIn: step.deny, Remaining: step.left, Limit: quota.LimitOf(3), PolicyVersion: 1,
 		}}
-		w := post(door(t, f, web.Config{}), body)
+		w := post(serve(t, f, web.Config{}), body)
 		if got := w.Header().Get("Retry-After"); got != step.want || (w.Code == 429) != (step.want != "") {
 			t.Errorf("at %s ms: %d, Retry-After %q, want %q", step.at, w.Code, got, step.want)
 		}
@@ -266,12 +270,12 @@ func TestA5PeekIsAnsweredNotDenied(t *testing.T) {
 	empty := &fakeAgent{decision: agent.Decision{Reason: quota.Exhausted, Limit: quota.LimitOf(5), RetryIn: time.Minute, Reset: time.Minute, PolicyVersion: 1}}
 	const peek = `{"tenant":"acme","dimension":"report_export","cost":0}`
 
-	expect(t, post(door(t, full, web.Config{}), peek), 200,
-		`{"allowed":true,"reason":"","limit":5,"remaining":5,"retry_after_ms":0,"policy_version":1,"shadow":false,"reset_ms":0}`,
+	expect(t, post(serve(t, full, web.Config{}), peek), 200,
+		`{"allowed":true,"reason":"","dimension":"report_export","limit":5,"remaining":5,"retry_after_ms":0,"policy_version":1,"shadow":false,"reset_ms":0}`,
 		map[string]string{"Ratelimit-Policy": `"report_export";q=5`, "Ratelimit": `"report_export";r=5`})
-	h := door(t, empty, web.Config{TrustTenantHeader: true})
+	h := serve(t, empty, web.Config{TrustTenantHeader: true})
 	expect(t, post(h, peek), 200,
-		`{"allowed":false,"reason":"exhausted","limit":5,"remaining":0,"retry_after_ms":60000,"policy_version":1,"shadow":false,"reset_ms":60000}`,
+		`{"allowed":false,"reason":"exhausted","dimension":"report_export","limit":5,"remaining":0,"retry_after_ms":60000,"policy_version":1,"shadow":false,"reset_ms":60000}`,
 		map[string]string{"Ratelimit-Policy": `"report_export";q=5`, "Ratelimit": `"report_export";r=0;t=60`})
 	for _, f := range []*fakeAgent{full, empty} {
 		if got := f.calls(); len(got) != 1 || got[0] != (asked{"acme", "report_export", 0}) {
@@ -286,7 +290,7 @@ func TestA5PeekIsAnsweredNotDenied(t *testing.T) {
 
 func TestOtherPathsAndMethods(t *testing.T) {
 	t.Parallel()
-	h := door(t, &fakeAgent{}, web.Config{Metrics: http.NotFoundHandler()})
+	h := serve(t, &fakeAgent{}, web.Config{Metrics: http.NotFoundHandler()})
 	for _, tc := range []struct {
 		method, path string
 		status       int
@@ -313,7 +317,7 @@ func TestHealthAndMetrics(t *testing.T) {
 	t.Parallel()
 	f := &fakeAgent{}
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("quotalease_agent_keys 0\n")) })
-	h := door(t, f, web.Config{Metrics: metrics})
+	h := serve(t, f, web.Config{Metrics: metrics})
 	get := func(path string, status int, body string) {
 		t.Helper()
 		w := httptest.NewRecorder()
@@ -328,7 +332,7 @@ func TestHealthAndMetrics(t *testing.T) {
 	f.notReady = errors.New("no contact with the control plane yet")
 	get("/readyz", 503, "not ready\nno contact with the control plane yet\n")
 	get("/healthz", 200, "alive\n")
-	h = door(t, f, web.Config{})
+	h = serve(t, f, web.Config{})
 	w := httptest.NewRecorder()
 	if h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil)); w.Code != 404 {
 		t.Errorf("/metrics without metrics: %d, want 404", w.Code)
@@ -341,7 +345,7 @@ func TestHealthAndMetrics(t *testing.T) {
 func TestOtherOriginsAreRefused(t *testing.T) {
 	t.Parallel()
 	f := &fakeAgent{decision: agent.Decision{Allowed: true}}
-	h := door(t, f, web.Config{})
+	h := serve(t, f, web.Config{})
 	for name, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://elsewhere.example"} {
 		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:7611/v1/take", strings.NewReader(body))
 		r.Header.Set(name, value)

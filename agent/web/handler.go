@@ -1,13 +1,12 @@
 package web
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
-	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/door"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -16,15 +15,14 @@ import (
 const (
 	ReadHeaderTimeout = 5 * time.Second
 	ReadTimeout       = 10 * time.Second
-	WriteTimeout      = 30 * time.Second // a take is over in two; metrics of many dimensions are not
+	WriteTimeout      = 30 * time.Second // a take is over in two; metrics of many dimensions are not; who waits for slots has its own
 	IdleTimeout       = 3 * time.Minute
 	MaxHeaderBytes    = 32 << 10
 )
 
 // Agent decides, and knows whether it should be asked. *agent.Agent is one.
 type Agent interface {
-	Take(ctx context.Context, tenant, dimension string, cost int64) (agent.Decision, error)
-	TakeOnce(ctx context.Context, id, tenant, dimension string, cost int64) (agent.Decision, error)
+	door.Agent
 	Ready() error
 }
 
@@ -58,7 +56,12 @@ func New(a Agent, cfg Config) (http.Handler, error) {
 		refuse(w, http.StatusForbidden, "", "a page of another origin may not take")
 	}))
 	mux := http.NewServeMux()
-	mux.Handle("/v1/take", only(foreign.Handler(http.HandlerFunc(h.take)), http.MethodPost))
+	for path, answer := range map[string]http.HandlerFunc{
+		"/v1/take": h.take, "/v1/reserve": h.reserve, "/v1/settle": h.settle,
+		"/v1/acquire": h.acquire, "/v1/renew": h.renew, "/v1/release": h.release,
+	} {
+		mux.Handle(path, only(foreign.Handler(answer), http.MethodPost))
+	}
 	mux.Handle("/v1/check", only(http.HandlerFunc(h.check), http.MethodGet))
 	mux.Handle("/healthz", only(http.HandlerFunc(live), http.MethodGet, http.MethodHead))
 	mux.Handle("/readyz", only(http.HandlerFunc(h.ready), http.MethodGet, http.MethodHead))
@@ -66,7 +69,7 @@ func New(a Agent, cfg Config) (http.Handler, error) {
 		mux.Handle("/metrics", only(cfg.Metrics, http.MethodGet, http.MethodHead))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusNotFound, "", "paths are /v1/take, /v1/check, /healthz, /readyz and /metrics")
+		refuse(w, http.StatusNotFound, "", "paths are /v1/take, /v1/reserve, /v1/settle, /v1/acquire, /v1/renew, /v1/release, /v1/check, /healthz, /readyz and /metrics")
 	})
 	return mux, nil
 }

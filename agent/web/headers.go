@@ -26,12 +26,12 @@ const maxInteger = 999_999_999_999_999
 // describe tells of the limit that decided. There is nothing to tell of one that is no limit,
 // or that the agent has not heard of yet (no policy version). A dimension's name has no
 // character that would need an escape.
-func (h *handler) describe(head http.Header, dimension string, d agent.Decision) {
+func (h *handler) describe(head http.Header, d agent.Decision) {
 	if h.headers == Off || d.Limit.Unlimited || d.PolicyVersion == 0 {
 		return
 	}
 	limit, remaining := max(0, int64(d.Limit.Units)), max(0, int64(d.Remaining))
-	name := `"` + dimension + `"`
+	name := `"` + d.Dimension + `"`
 	policy := name + ";q=" + integer(limit)
 	if w := agent.RoundUp(d.Window, time.Second); w > 0 {
 		policy += ";w=" + integer(w)

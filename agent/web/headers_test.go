@@ -34,7 +34,7 @@ func TestR4_1HeadersOnRequest(t *testing.T) {
 		{web.Off, denied, [6]string{"2"}},
 		{web.Off, allowed, [6]string{}},
 	} {
-		w := post(door(t, &fakeAgent{decision: tc.decision}, web.Config{Headers: tc.headers}), body)
+		w := post(serve(t, &fakeAgent{decision: tc.decision}, web.Config{Headers: tc.headers}), body)
 		for i, name := range all {
 			if got := w.Header().Get(name); got != tc.want[i] {
 				t.Errorf("headers %q, reason %q: %s is %q, want %q", tc.headers, tc.decision.Reason, name, got, tc.want[i])
@@ -51,7 +51,7 @@ func TestH3HeadersDescribeTheDenier(t *testing.T) {
 		"api_calls":  {Reason: quota.LeasedOut, Limit: quota.LimitOf(120), Remaining: 3, RetryIn: time.Second, PolicyVersion: 1},
 		"llm_tokens": {Reason: quota.Exhausted, Limit: quota.LimitOf(9), RetryIn: time.Minute, Reset: time.Minute, PolicyVersion: 1},
 	} {
-		w := post(door(t, &fakeAgent{decision: d}, web.Config{}), `{"tenant":"acme","dimension":"`+dimension+`"}`)
+		w := post(serve(t, &fakeAgent{decision: d}, web.Config{}), `{"tenant":"acme","dimension":"`+dimension+`"}`)
 		policy := `"` + dimension + `";q=` + strconv.Itoa(int(d.Limit.Units))
 		item := `"` + dimension + `";r=` + strconv.Itoa(int(d.Remaining)) + `;t=` + strconv.Itoa(int(d.RetryIn.Seconds()))
 		if w.Header().Get("RateLimit-Policy") != policy || w.Header().Get("RateLimit") != item {

@@ -25,12 +25,12 @@ func decode[T any](t fataler, text []byte) (v T) {
 type refusal struct{ Type, Title, Detail, Field string }
 
 const (
-	wholeBody  = `one JSON object in UTF-8: {"tenant": text, "dimension": text, "cost": whole number, "id": text}`
+	wholeBody  = `one JSON object in UTF-8: {"tenant": text, "dimension": text, "cost": whole number, "id": text, "takes": list of {dimension, cost}, "operation": text, "times": whole number}`
 	tenantIs   = "1 to 256 bytes of UTF-8 without control characters"
 	dimIs      = "1 to 63 characters of a-z, 0-9, '_', '-' and '.', beginning with a letter or digit"
 	costIs     = "a whole number from 0 to 9007199254740991"
 	textIs     = "text, without U+FFFD and unpaired surrogates"
-	notAField  = "not a field; fields are tenant, dimension, cost and id"
+	notAField  = "not a field; fields are tenant, dimension, cost, id, takes, operation and times"
 	fieldsHead = `{"tenant":"acme","dimension":"calls"`
 )
 
@@ -76,7 +76,7 @@ func TestBadBodiesNameTheField(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			f := &fakeAgent{decision: agent.Decision{Allowed: true}}
-			w := post(door(t, f, web.Config{}), tc.body)
+			w := post(serve(t, f, web.Config{}), tc.body)
 			if w.Code != 400 || w.Header().Get("Content-Type") != "application/problem+json" {
 				t.Fatalf("%d %s %s, want a 400 problem", w.Code, w.Header().Get("Content-Type"), w.Body)
 			}
@@ -95,7 +95,7 @@ func TestBadBodiesNameTheField(t *testing.T) {
 func TestTheAgentsRefusalNamesTheField(t *testing.T) {
 	t.Parallel()
 	f := &fakeAgent{err: &quota.FieldError{Field: "dimension", Allowed: "one that policy defines: calls"}}
-	expect(t, post(door(t, f, web.Config{}), body), 400,
+	expect(t, post(serve(t, f, web.Config{}), body), 400,
 		`{"type":"about:blank","title":"Bad Request","status":400,"detail":"dimension: one that policy defines: calls","field":"dimension"}`, nil)
 }
 
@@ -109,7 +109,7 @@ func TestGoodBodies(t *testing.T) {
 		`{"tenant":"\ud83d\ude00","dimension":"calls"}`:           {"😀", "calls", 1},
 	} {
 		f := &fakeAgent{decision: agent.Decision{Allowed: true}}
-		w := post(door(t, f, web.Config{}), body)
+		w := post(serve(t, f, web.Config{}), body)
 		if got := f.calls(); w.Code != 200 || len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %d, asked %v, want %v", body, w.Code, got, want)
 		}
@@ -124,7 +124,7 @@ func FuzzTakeBody(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		a := &fakeAgent{decision: agent.Decision{Allowed: true, Limit: quota.LimitOf(5), Remaining: 4, PolicyVersion: 1}}
-		w := post(door(t, a, web.Config{}), string(body))
+		w := post(serve(t, a, web.Config{}), string(body))
 		calls := a.calls()
 		if w.Code == 400 {
 			if r := decode[refusal](t, w.Body.Bytes()); r.Field == "" || len(calls) != 0 {
@@ -158,14 +158,14 @@ func FuzzTakeBody(f *testing.F) {
 func TestAnIDIsHandedOn(t *testing.T) {
 	t.Parallel()
 	f := &fakeAgent{decision: agent.Decision{Allowed: true}}
-	h := door(t, f, web.Config{})
+	h := serve(t, f, web.Config{})
 	for _, body := range []string{
 		`{"tenant":"acme","dimension":"calls","id":"order-1"}`, `{"tenant":"acme","dimension":"calls"}`, `{"tenant":"acme","dimension":"calls","id":""}`,
 	} {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/take", strings.NewReader(body)))
 	}
-	// An empty id is the agent's to refuse.
-	if want := []string{"order-1", ""}; !slices.Equal(f.ids, want) || len(f.calls()) != 3 {
+	// An empty id is refused: who sends one believes that a repeat is safe.
+	if want := []string{"order-1"}; !slices.Equal(f.ids, want) || len(f.calls()) != 2 {
 		t.Errorf("ids %q of %d takes", f.ids, len(f.calls()))
 	}
 }

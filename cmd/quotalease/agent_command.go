@@ -19,6 +19,7 @@ import (
 
 type agentFlags struct {
 	grpc, http, region, name string
+	stateDir                 string
 	controlPlanes            []string
 	maxKeys                  int
 	stopTimeout              time.Duration
@@ -48,6 +49,7 @@ identities are checked.`,
 	flags.StringVar(&f.region, "region", "local", "region that the agent serves")
 	flags.StringVar(&f.name, "name", "", "name for people (default the host's)")
 	flags.StringSliceVar(&f.controlPlanes, "control-plane", []string{defaultServer}, "control plane replica, host:port; may be repeated")
+	flags.StringVar(&f.stateDir, "state-dir", "", "directory in which the terms of policy are kept, for a start without a control plane (default none)")
 	flags.IntVar(&f.maxKeys, "max-keys", 1_000_000, "keys held at most")
 	bound := sh.stopWithStdin(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -76,7 +78,7 @@ func (sh *shell) runAgent(ctx context.Context, f agentFlags) error {
 	}
 	defer func() { _ = uplink.Close() }()
 	a, err := agent.New(agent.Config{
-		Name: f.name, Region: f.region, MaxKeys: f.maxKeys, StopTimeout: f.stopTimeout, Logger: sh.logger(), Metrics: registry,
+		Name: f.name, Region: f.region, MaxKeys: f.maxKeys, StateDir: f.stateDir, StopTimeout: f.stopTimeout, Logger: sh.logger(), Metrics: registry,
 	}, uplink)
 	if err != nil {
 		return misuse("%w", err)

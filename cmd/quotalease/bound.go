@@ -16,35 +16,57 @@ import (
 )
 
 type boundView struct {
-	Dimension         string   `json:"dimension"`
-	Tenant            string   `json:"tenant"`
-	Class             string   `json:"class"`
-	Bound             string   `json:"bound"` // in words
-	Limit             *int64   `json:"limit"`
-	Unlimited         bool     `json:"unlimited"`
-	Budget            *int64   `json:"budget"`
-	BudgetUnlimited   bool     `json:"budget_unlimited"`
-	Most              *int64   `json:"most"`
-	MostUnlimited     bool     `json:"most_unlimited"`
-	Over              string   `json:"over"`
-	Beyond            []string `json:"beyond"` // outside of the bound, in words
-	Agents            int32    `json:"agents"`
-	LeaseCap          *int64   `json:"lease_cap"`
-	LeaseCapUnlimited bool     `json:"lease_cap_unlimited"`
-	AtRisk            *int64   `json:"at_risk"` // null: as lease_cap
-	TTLSeconds        float64  `json:"ttl_seconds"`
-	PeakPerSecond     *int64   `json:"peak_per_second"` // null: the limit spread over its window
-	LeaseLastsSeconds float64  `json:"lease_lasts_seconds"`
-	FetchesPerSecond  float64  `json:"fetches_per_second"`
-	Advice            []string `json:"advice"`
+	Dimension         string       `json:"dimension"`
+	Tenant            string       `json:"tenant"`
+	Kind              string       `json:"kind"`
+	Class             string       `json:"class"`
+	Bound             string       `json:"bound"` // in words
+	Limit             *int64       `json:"limit"` // credits included; of a rate, the burst
+	Unlimited         bool         `json:"unlimited"`
+	Rate              *string      `json:"rate"` // null: not a rate
+	Credit            int64        `json:"credit"`
+	Budget            *int64       `json:"budget"`
+	BudgetUnlimited   bool         `json:"budget_unlimited"`
+	Most              *int64       `json:"most"` // of a rate, in any interval beyond rate x t; of slots, at once
+	MostUnlimited     bool         `json:"most_unlimited"`
+	Over              string       `json:"over"`
+	Emergency         int64        `json:"emergency"`        // a window, on top of most
+	MaxHoldSeconds    float64      `json:"max_hold_seconds"` // 0: not slots
+	Beyond            []string     `json:"beyond"`           // outside of the bound, in words
+	Agents            int32        `json:"agents"`
+	LeaseCap          *int64       `json:"lease_cap"`
+	LeaseCapUnlimited bool         `json:"lease_cap_unlimited"`
+	AtRisk            *int64       `json:"at_risk"` // null: as lease_cap
+	TTLSeconds        float64      `json:"ttl_seconds"`
+	PeakPerSecond     *int64       `json:"peak_per_second"` // null: the limit spread over its window
+	LeaseLastsSeconds float64      `json:"lease_lasts_seconds"`
+	FetchesPerSecond  float64      `json:"fetches_per_second"`
+	Regions           []regionView `json:"regions"`
+	Worked            []string     `json:"worked"` // how the numbers come about
+	Advice            []string     `json:"advice"`
+	Clause            string       `json:"clause"` // for a contract with the tenant, as markdown; empty without one
 
 	message *pb.Bound
 }
 
+// regionView is a region's part of the budget.
+type regionView struct {
+	Region   string `json:"region"`
+	Floor    int64  `json:"floor"`
+	Ceiling  int64  `json:"ceiling"`
+	Agents   int32  `json:"agents"`    // 0: none, or not known
+	LeaseCap int64  `json:"lease_cap"` // 0: not known
+}
+
 func newBoundView(b *pb.Bound) boundView {
 	v := boundView{
-		Dimension: b.GetDimension(), Tenant: b.GetTenant(), Class: b.GetClass(), Bound: controlplane.BoundLine(b),
-		Over: b.GetOver(), Agents: b.GetAgents(),
+		Dimension: b.GetDimension(), Tenant: b.GetTenant(), Kind: b.GetKind(), Class: b.GetClass(), Bound: controlplane.BoundLine(b),
+		Rate: given(b.GetRate()), Credit: b.GetCredit(), Over: b.GetOver(), Agents: b.GetAgents(),
+		Emergency: b.GetEmergency(), MaxHoldSeconds: seconds(b.GetMaxHoldUs()), Clause: b.GetClause(),
+		Worked: each(b.GetWorked(), func(s string) string { return s }),
+		Regions: each(b.GetRegions(), func(r *pb.RegionBound) regionView {
+			return regionView{r.GetRegion(), r.GetFloor(), r.GetCeiling(), r.GetAgents(), r.GetLeaseCap()}
+		}),
 		TTLSeconds: seconds(b.GetTtlUs()), LeaseLastsSeconds: seconds(b.GetLeaseLastsUs()),
 		Beyond:           each(b.GetBeyond(), func(s string) string { return s }),
 		FetchesPerSecond: float64(b.GetFetchesPerSecondMilli()) / 1000,
@@ -76,10 +98,15 @@ func (v boundView) lines() []string {
 	for _, line := range v.Beyond {
 		lines = append(lines, "  "+line)
 	}
-	lines = append(lines, fmt.Sprintf("  class %s, limit %s, budget %s, ttl %s", v.Class, grouped(v.Limit), grouped(v.Budget), lasting(b.GetTtlUs())))
+	lines = append(lines, fmt.Sprintf("  class %s, limit %s, budget %s, ttl %s", v.Class, groupedLimit(v.Limit, v.Rate), grouped(v.Budget), lasting(b.GetTtlUs())))
+	for _, line := range v.Worked {
+		lines = append(lines, "  "+line)
+	}
 	switch {
 	case v.LeaseCapUnlimited:
 		lines = append(lines, fmt.Sprintf("  %s, each with what it needs, without a limit", agents))
+	case len(v.Regions) > 0:
+		lines = append(lines, fmt.Sprintf("  %s, divided by regions: %s at risk", agents, count(int(*v.AtRisk), "unit")))
 	case *v.LeaseCap > 0:
 		lines = append(lines, fmt.Sprintf("  %s x %s unspent = %s at risk", agents, grouped(v.LeaseCap), count(int(*v.AtRisk), "unit")))
 	}
@@ -89,7 +116,7 @@ func (v boundView) lines() []string {
 			line = fmt.Sprintf("  a lease lasts its ttl (at peak it would cover %s), %s fetches/s in all",
 				lasting(b.GetLeaseLastsUs()), thousandths(int64(v.Agents)*1e9/ttl))
 		}
-		if v.PeakPerSecond == nil {
+		if v.PeakPerSecond == nil && v.Rate == nil {
 			line += " (peak: the limit spread over its window, unless --peak is given)"
 		}
 		lines = append(lines, line)
@@ -120,19 +147,28 @@ func newBoundCommand(sh *shell) *cobra.Command {
 hold at most L unspent units each are N x L at risk, and the class says how much of that
 can come on top of the limit. It also says how long a lease lasts at peak, how many
 fetches a second follow, and when a smaller L, a shorter ttl or the exact lane is better.
-What policy lets pass outside of the bound (outage mode open, cold debt) is named beside it.
+Each number is worked out: L = floor(B / N) = floor(250 / 24) = 10. What policy lets pass
+outside of the bound (outage modes extend and open, cold debt) is named beside it.
+
+With -o md it prints, for each dimension of a tenant, the paragraph that a contract can
+quote: the numbers in plain words, and what they take for granted.
 
 With -f it computes from policy files instead of the current policy, and asks no server.`,
 		Example: `  quotalease bound
   quotalease bound -f policy.yaml --agents 24
   quotalease bound report_export --agents 40
-  quotalease bound report_export --tenant acme --peak 2000`,
-		Args: arguments(0, 1, "a dimension, or none for all"),
+  quotalease bound report_export --tenant acme --peak 2000
+  quotalease bound --tenant acme -o md`,
+		Annotations: map[string]string{extraFormat: formatMarkdown},
+		Args:        arguments(0, 1, "a dimension, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for flag, n := range map[string]int64{"agents": int64(request.GetAgents()), "peak": request.GetPeakPerSecond()} {
 				if cmd.Flags().Changed(flag) && n < 1 {
 					return misuse("--%s: %d; allowed: 1 or more", flag, n)
 				}
+			}
+			if sh.format == formatMarkdown && request.Tenant == "" {
+				return misuse("--tenant: is missing; allowed: with -o md, the tenant that the contract is with")
 			}
 			if len(args) == 1 {
 				request.Dimension = args[0]
@@ -197,6 +233,9 @@ func (sh *shell) showBounds(views []boundView) error {
 		}
 		for i, v := range views {
 			lines := v.lines()
+			if sh.format == formatMarkdown {
+				lines = []string{v.Clause}
+			}
 			if i > 0 {
 				lines = append([]string{""}, lines...)
 			}

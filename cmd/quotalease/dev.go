@@ -193,8 +193,14 @@ func (sh *shell) welcome(st *stage.Stage, a *stage.Agent, policyDir string) {
 Try, in another terminal:
 `, a.HTTP, a.GRPC, a.Pid(), st.Console(), st.ControlPlane(), st.ControlProc().Pid(), where)
 	if policyDir == "" {
-		for _, take := range []string{`"tenant":"acme","dimension":"report_export","cost":1`, `"tenant":"hobbyist","dimension":"report_export","cost":10`} {
-			fmt.Fprintf(sh.out, "  curl -i -d '{%s}' http://%s/v1/take\n", take, a.HTTP)
+		for _, example := range []struct{ body, path string }{
+			{`"tenant":"hobbyist","dimension":"report_export","cost":10`, "take"},
+			{`"tenant":"hobbyist","dimension":"api_calls","cost":3`, "take"},
+			{`"tenant":"hobbyist","dimension":"llm_tokens","estimate":2000`, "reserve"},
+			{`"tenant":"hobbyist","operation":"start_export","id":"job-1"`, "acquire"},
+			{`"tenant":"hobbyist","id":"job-1"`, "release"},
+		} {
+			fmt.Fprintf(sh.out, "  curl -i -d '{%s}' http://%s/v1/%s\n", example.body, a.HTTP, example.path)
 		}
 	}
 	for _, command := range []string{"policy list", "usage", "bound"} {

@@ -94,7 +94,12 @@ func startDev(t *testing.T, dsn string) *devRun {
 // take posts to /v1/take and returns status, headers and the answer.
 func (d *devRun) take(t *testing.T, body string) (int, http.Header, map[string]any) {
 	t.Helper()
-	resp, err := http.Post("http://"+d.agent+"/v1/take", "application/json", strings.NewReader(body))
+	return d.post(t, "take", body)
+}
+
+func (d *devRun) post(t *testing.T, what, body string) (int, http.Header, map[string]any) {
+	t.Helper()
+	resp, err := http.Post("http://"+d.agent+"/v1/"+what, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +148,7 @@ func TestDevAnswersLikeTheReadmeSays(t *testing.T) {
 	if status, _, answer := d.take(t, `{"tenant":"acme","dimension":"report_export","cost":99999999999999999999}`); status != 400 || answer["field"] != "cost" {
 		t.Errorf("a huge cost: %d %v", status, answer)
 	}
+	d.checkOtherKinds(t)
 	c := console{env: map[string]string{serverEnv: d.server}}
 	var usage string
 	t.Cleanup(func() {
@@ -157,6 +163,39 @@ func TestDevAnswersLikeTheReadmeSays(t *testing.T) {
 		return strings.Contains(usage, `"settled": 10`)
 	})
 	d.end(t)
+}
+
+// checkOtherKinds asks for a rate, a reservation and slots.
+func (d *devRun) checkOtherKinds(t *testing.T) {
+	t.Helper()
+	d.take(t, `{"tenant":"hobbyist","dimension":"api_calls","cost":3}`)
+	if status, header, answer := d.take(t, `{"tenant":"hobbyist","dimension":"api_calls","cost":3}`); status != 429 ||
+		answer["reason"] != "exhausted" || header.Get("Retry-After") == "" {
+		t.Errorf("a rate: %d %v %v", status, header, answer)
+	}
+	_, _, made := d.post(t, "reserve", `{"tenant":"acme","dimension":"llm_tokens","estimate":2000}`)
+	if made["estimate"] != 2000.0 || made["remaining"] != 998_000.0 {
+		t.Errorf("a reservation: %v", made)
+	}
+	id, _ := made["id"].(string)
+	if status, _, answer := d.post(t, "settle", `{"id":"`+id+`","actual":740}`); status != 200 || answer["actual"] != 740.0 {
+		t.Errorf("its settlement: %d %v", status, answer)
+	}
+	if _, _, answer := d.take(t, `{"tenant":"acme","dimension":"llm_tokens","cost":0}`); answer["remaining"] != 999_260.0 {
+		t.Errorf("after the settlement: %v", answer)
+	}
+	slot := func(what, id string, want int) {
+		t.Helper()
+		if status, _, answer := d.post(t, what, `{"tenant":"hobbyist","dimension":"batch_jobs","id":"`+id+`"}`); status != want {
+			t.Errorf("%s %s: %d %v, want %d", what, id, status, answer, want)
+		}
+	}
+	slot("acquire", "job-1", 200)
+	slot("acquire", "job-2", 429)
+	if status, _, answer := d.post(t, "release", `{"tenant":"hobbyist","id":"job-1"}`); status != 200 {
+		t.Errorf("release: %d %v", status, answer)
+	}
+	slot("acquire", "job-2", 200)
 }
 
 // end stops dev as Ctrl-C would, and sees that nothing is left.

@@ -18,7 +18,10 @@
 //     (TestOutputForPeopleAndScripts, TestNumbersInJSONAreNumbers, TestEmptyResultsSaySo)
 //   - Names that agents or tenants choose cannot move a terminal's cursor.
 //     (TestCellsCannotMoveTheCursor)
-//   - A bound reads as a contract would say it. (TestR2_4BoundPrintsTheWorkedNumbers)
+//   - A bound reads as a contract would say it, and a contract can quote it.
+//     (TestR2_4BoundPrintsTheWorkedNumbers, TestR2_17WhatAContractCanQuote)
+//   - The documents on bounds and on the protocol name tests that exist.
+//     (TestDocumentsNameTestsThatExist, TestEveryBoundIsGuarded)
 //   - A bound can be had of files that are applied nowhere. (TestBoundOfFilesNeedsNoServer)
 //   - A policy is checked without a server, every fault with its place.
 //     (TestValidatePrintsEveryFaultWithItsPlace, TestValidateNeedsNoServer,

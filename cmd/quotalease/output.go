@@ -16,6 +16,9 @@ import (
 const (
 	formatTable = "table"
 	formatJSON  = "json"
+
+	formatMarkdown = "md" // of commands that say so
+	extraFormat    = "extra format"
 )
 
 // unlimited is the word for no limit; on the wire it is -1.
@@ -34,7 +37,7 @@ func (sh *shell) show(view any, people func(w io.Writer) error) error {
 
 // list shows views as rows of a table. An empty one says so on stderr, and a full one that
 // there may be more.
-func list[V any](sh *shell, views []V, things string, limit int32, rows func([]V) *table) error {
+func list[V any, R rows](sh *shell, views []V, things string, limit int32, shown func([]V) R) error {
 	if limit > 0 && len(views) == int(limit) {
 		sh.note("shown are the first %s %s: --limit shows more", controlplane.Grouped(int64(limit)), things)
 	}
@@ -43,8 +46,33 @@ func list[V any](sh *shell, views []V, things string, limit int32, rows func([]V
 			sh.note("no %s", things)
 			return nil
 		}
-		return rows(views).write(w)
+		return shown(views).write(w)
 	})
+}
+
+// rows is what people read of a list.
+type rows interface{ write(w io.Writer) error }
+
+// tables are several, with a line between. Those without rows are left out.
+type tables []*table
+
+func (all tables) write(w io.Writer) error {
+	begun := false
+	for _, t := range all {
+		if len(t.rows) == 0 {
+			continue
+		}
+		if begun {
+			if err := writeLines(w, []string{""}); err != nil {
+				return err
+			}
+		}
+		begun = true
+		if err := t.write(w); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // each maps a reply's list. The result is never nil: scripts get [], not null.

@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"os/user"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,8 +74,12 @@ func (sh *shell) settle(cmd *cobra.Command) error {
 		sh.databaseURL = sh.getenv(databaseEnv)
 	}
 	sh.timeoutSet = flags.Changed("timeout")
-	if sh.format != formatTable && sh.format != formatJSON {
-		return misuse("--output: %q; allowed: table, json", sh.format)
+	formats := []string{formatTable, formatJSON}
+	if extra := cmd.Annotations[extraFormat]; extra != "" {
+		formats = append(formats, extra)
+	}
+	if !slices.Contains(formats, sh.format) {
+		return misuse("--output: %q; allowed: %s", sh.format, strings.Join(formats, ", "))
 	}
 	if sh.timeout <= 0 {
 		return misuse("--timeout: %s; allowed: more than 0s", sh.timeout)

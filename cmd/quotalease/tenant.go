@@ -47,7 +47,7 @@ type tenantSheet struct {
 func (v tenantView) fullest() string {
 	best, bestPart := "", -1.0
 	for _, u := range v.Usage {
-		if u.Limit == nil || *u.Limit == 0 {
+		if u.Limit == nil || *u.Limit == 0 || u.Rate != nil { // a rate is not used up
 			continue
 		}
 		charged := *u.Limit - *u.Headroom
@@ -132,7 +132,7 @@ says why), and its current accounts.`,
 				if err := writeLines(w, []string{""}); err != nil {
 					return err
 				}
-				return usageTable(view.Usage, sh.zonesFor(cmd.Context())).write(w)
+				return usageTables(view.Usage, sh.zonesFor(cmd.Context())).write(w)
 			})
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quotalease/quotalease/controlplane/policy"
+	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
@@ -22,14 +23,18 @@ func newWindowView(w *pb.Window) windowView {
 	return windowView{instant(w.GetStartUs()), instant(w.GetEndUs())}
 }
 
-// usageView is one account. headroom and bound are null where nothing limits them.
+// usageView is one account. headroom and bound are null where nothing limits them. Of slots,
+// settled is in use and outstanding is idle. Of a rate, limit is the burst, headroom the level of
+// the bucket, and bound what any interval can have beyond rate times its length.
 type usageView struct {
 	Tenant           string     `json:"tenant"`
 	Dimension        string     `json:"dimension"`
 	Window           windowView `json:"window"`
+	Kind             string     `json:"kind"`
 	Class            string     `json:"class"`
 	Limit            *int64     `json:"limit"`
 	Unlimited        bool       `json:"unlimited"`
+	Rate             *string    `json:"rate"` // null: not a rate
 	Settled          int64      `json:"settled"`
 	Outstanding      int64      `json:"outstanding"`
 	Held             int64      `json:"held"`
@@ -49,8 +54,11 @@ type usageView struct {
 	Expired          int64      `json:"expired"`
 	Returned         int64      `json:"returned"`
 	Revoked          int64      `json:"revoked"`
-	Credit           int64      `json:"credit"`   // in the limit
-	Released         int64      `json:"released"` // of held units, by operators
+	Credit           int64      `json:"credit"`    // in the limit
+	Released         int64      `json:"released"`  // of held units, by operators
+	Emergency        int64      `json:"emergency"` // allowances for outages, not confirmed unspent
+	Extended         int64      `json:"extended"`  // used of them: in settled too
+	Pot              int64      `json:"pot"`       // most that they can be in this window
 	Generation       int64      `json:"generation"`
 	PolicyVersion    int64      `json:"policy_version"`
 }
@@ -58,11 +66,12 @@ type usageView struct {
 func newUsageView(u *pb.Usage) usageView {
 	v := usageView{
 		Tenant: u.GetKey().GetTenant(), Dimension: u.GetKey().GetDimension(), Window: newWindowView(u.GetWindow()),
-		Class: u.GetClass(), Settled: u.GetSettled(), Outstanding: u.GetOutstanding(), Held: u.GetHeld(),
+		Kind: u.GetKind(), Class: u.GetClass(), Rate: given(u.GetRate()), Settled: u.GetSettled(), Outstanding: u.GetOutstanding(), Held: u.GetHeld(),
 		Uncertain: u.GetUncertain(), Committed: u.GetCommitted(), Overshoot: u.GetOvershoot(), OverLimit: u.GetOverLimit(),
 		Granted: u.GetGranted(), ConsumedReported: u.GetConsumedReported(), Spent: u.GetSpent(), Unleased: u.GetUnleased(),
 		Expired: u.GetExpired(), Returned: u.GetReturned(), Revoked: u.GetRevoked(),
 		Credit: u.GetCredit(), Released: u.GetReleased(), Generation: u.GetGeneration(), PolicyVersion: u.GetPolicyVersion(),
+		Emergency: u.GetEmergency(), Extended: u.GetExtended(), Pot: u.GetPot(),
 	}
 	v.Limit, v.Unlimited = amount(u.GetLimit())
 	if !v.Unlimited { // headroom may be below 0; without a limit it means nothing
@@ -74,17 +83,46 @@ func newUsageView(u *pb.Usage) usageView {
 	return v
 }
 
-// usageTable is what people read of accounts; counters of single leases are in the JSON.
-func usageTable(views []usageView, z zones) *table {
-	t := newTable(text("TENANT"), text("DIMENSION"), text("WINDOW"), text("UNTIL"), text("CLASS"), number("LIMIT"),
-		number("SETTLED"), number("OUTSTANDING"), number("HELD"), number("UNCERTAIN"), number("HEADROOM"), number("BOUND"),
-		number("OVERSHOOT"), number("OVER LIMIT"))
+// usageTables are what people read of accounts, one for each kind: they answer different
+// questions. Counters of single leases are in the JSON.
+func usageTables(views []usageView, z zones) tables {
+	quotas := newTable(text("TENANT"), text("DIMENSION"), text("WINDOW"), text("UNTIL"), text("CLASS"), number("LIMIT"),
+		number("SETTLED"), number("OUTSTANDING"), number("HELD"), number("UNCERTAIN"), number("EMERGENCY"), number("HEADROOM"),
+		number("BOUND"), number("OVERSHOOT"), number("OVER LIMIT"))
+	rates := newTable(text("TENANT"), text("DIMENSION"), text("CLASS"), text("RATE"), number("BURST"), number("LEVEL"),
+		number("OUTSTANDING"), text("BOUND IN ANY INTERVAL t"))
+	slots := newTable(text("TENANT"), text("DIMENSION"), text("CLASS"), number("SLOTS"), number("IN USE"), number("IDLE"),
+		number("HELD"), number("UNCERTAIN"), number("FREE"), number("BOUND"), number("OVERSHOOT"), number("OVER LIMIT"))
 	for _, v := range views {
-		t.add(v.Tenant, v.Dimension, z.local(v.Dimension, v.Window.Start), z.local(v.Dimension, v.Window.End), v.Class,
-			grouped(v.Limit), grouped(&v.Settled), grouped(&v.Outstanding), grouped(&v.Held), grouped(&v.Uncertain),
-			grouped(v.Headroom), grouped(v.Bound), grouped(&v.Overshoot), grouped(&v.OverLimit))
+		switch v.Kind {
+		case quota.RateLimit.String():
+			rates.add(v.Tenant, v.Dimension, v.Class, word(v.Rate), grouped(v.Limit), grouped(v.Headroom), grouped(&v.Outstanding), v.interval())
+		case quota.Concurrency.String():
+			slots.add(v.Tenant, v.Dimension, v.Class, grouped(v.Limit), grouped(&v.Settled), grouped(&v.Outstanding), grouped(&v.Held),
+				grouped(&v.Uncertain), grouped(v.Headroom), grouped(v.Bound), grouped(&v.Overshoot), grouped(&v.OverLimit))
+		default:
+			quotas.add(v.Tenant, v.Dimension, z.local(v.Dimension, v.Window.Start), z.local(v.Dimension, v.Window.End), v.Class,
+				grouped(v.Limit), grouped(&v.Settled), grouped(&v.Outstanding), grouped(&v.Held), grouped(&v.Uncertain), grouped(&v.Emergency),
+				grouped(v.Headroom), grouped(v.Bound), grouped(&v.Overshoot), grouped(&v.OverLimit))
+		}
 	}
-	return t
+	return tables{quotas, rates, slots}
+}
+
+// interval is the interval bound of a rate.
+func (v usageView) interval() string {
+	if v.Bound == nil || v.Rate == nil {
+		return unlimited
+	}
+	return grouped(v.Bound) + " + " + *v.Rate + " x t"
+}
+
+// word is a text that may not be there.
+func word(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }
 
 // newUsageCommand is usage list under its short name, with what else there is to do below it.
@@ -103,11 +141,15 @@ func newUsageListCommand(sh *shell) *cobra.Command {
 		Use:   "list [TENANT]",
 		Short: "Show what is used, leased out and left",
 		Long: `Usage shows accounts as the ledger has them: what reports settled, what is outstanding in
-live leases, what is held or uncertain of dead ones, the headroom that is left, and the
-bound: the most that the window can end with, beyond use without a lease that nobody has
-reported yet (outage mode open, cold debt: see quotalease bound). Overshoot is use beyond
-what was ever promised; over limit is use above a limit that was cut afterwards, and breaks
-no promise. A limit includes the credits of its window.
+live leases, what is held or uncertain of dead ones, what is set aside for outages and not
+confirmed unspent (emergency), the headroom that is left, and the bound: the most that the
+window can end with, beyond use without a lease that nobody has reported yet (outage mode
+open, cold debt: see quotalease bound). Overshoot is use beyond what was ever promised; over
+limit is use above a limit that was cut afterwards, and breaks no promise. A limit includes
+the credits of its window.
+
+Of a rate it shows what its bucket holds now, below 0 what trickles owe, and the bound of any
+interval of time; of slots, how many are in use, idle in agents' hands, or held.
 
 With --over it shows only those of which more than a share of the limit is settled,
 outstanding or held, the fullest first.`,
@@ -131,8 +173,8 @@ outstanding or held, the fullest first.`,
 			if err != nil {
 				return err
 			}
-			return list(sh, each(reply.GetUsage(), newUsageView), "usage", request.GetLimit(), func(views []usageView) *table {
-				return usageTable(views, sh.zonesFor(cmd.Context()))
+			return list(sh, each(reply.GetUsage(), newUsageView), "usage", request.GetLimit(), func(views []usageView) tables {
+				return usageTables(views, sh.zonesFor(cmd.Context()))
 			})
 		},
 	}

@@ -57,7 +57,22 @@ func exportUsage() *pb.Usage {
 		Key: &pb.Key{Tenant: "acme", Dimension: "report_export"}, Window: day(), Class: "bounded", Limit: 80000,
 		Settled: 61234, Outstanding: 240, Held: 12, Uncertain: 3, Headroom: 18514, Budget: 400, Committed: 61600,
 		Generation: 7, PolicyVersion: 4, Granted: 61500, ConsumedReported: 61000, Spent: 200, Unleased: 34,
-		Expired: 15, Returned: 245, Bound: 80148,
+		Expired: 15, Returned: 245, Bound: 80648, Kind: "period", Emergency: 200, Extended: 20, Pot: 500,
+	}
+}
+
+func callsUsage() *pb.Usage {
+	return &pb.Usage{
+		Key: &pb.Key{Tenant: "acme", Dimension: "api_calls"}, Window: &pb.Window{}, Class: "bounded", Kind: "rate", Rate: "100/s", Limit: 200,
+		Settled: 9_000_000, Outstanding: 12, Held: 30, Headroom: -3, Budget: 20, Bound: 220, Generation: 40, PolicyVersion: 4,
+		Granted: 9_000_042, ConsumedReported: 9_000_000, Expired: 30,
+	}
+}
+
+func jobsUsage() *pb.Usage {
+	return &pb.Usage{
+		Key: &pb.Key{Tenant: "acme", Dimension: "batch_jobs"}, Window: &pb.Window{}, Class: "hard", Kind: "concurrency", Limit: 20,
+		Settled: 11, Outstanding: 2, Held: 3, Headroom: 4, Budget: 2, Bound: 20, Generation: 9, PolicyVersion: 4, Granted: 16, ConsumedReported: 11, Expired: 3,
 	}
 }
 
@@ -98,7 +113,7 @@ func viewsUsage() *pb.Usage {
 	return &pb.Usage{
 		Key:    &pb.Key{Tenant: "globex", Dimension: "page_views"},
 		Window: &pb.Window{StartUs: today.UnixMicro(), EndUs: today.Add(time.Minute).UnixMicro()},
-		Class:  "best_effort", Limit: -1, Settled: 1_234_567, Outstanding: 5000, Headroom: 1<<62 + 5, Budget: -1, Bound: -1,
+		Class:  "best_effort", Limit: -1, Settled: 1_234_567, Outstanding: 5000, Headroom: 1<<62 + 5, Budget: -1, Bound: -1, Kind: "period",
 		Generation: 1, PolicyVersion: 4, Granted: 1_239_567, ConsumedReported: 1_234_567,
 	}
 }
@@ -142,6 +157,19 @@ func bounds() []*pb.Bound {
 			Dimension: "status_reads", Class: quota.Bounded, Limit: quota.LimitOf(100), Budget: quota.LimitOf(10), TTL: 30 * time.Second, Window: 24 * time.Hour,
 			Agents: 5, Peak: 1, Outage: policy.Outage{Open: true, For: 24 * time.Hour}, Cold: policy.Cold{Debt: true, Units: 50},
 		}),
+		controlplane.ComputeBound(controlplane.BoundTerms{
+			Dimension: "report_export", Kind: quota.Period, Class: quota.Bounded, Limit: quota.LimitOf(50_000), Credit: 500, Budget: quota.LimitOf(250),
+			TTL: 30 * time.Second, Window: 24 * time.Hour, Agents: 24, Outage: policy.Outage{Extend: true, Budget: 2_000},
+			Regions: []policy.Region{{Name: "eu", Floor: 40_000_000, Ceiling: 100_000_000}, {Name: "us", Ceiling: 50_000_000}}, Places: map[string]int{"eu": 2, "us": 22},
+		}),
+		controlplane.ComputeBound(controlplane.BoundTerms{
+			Dimension: "searches", Kind: quota.RateLimit, Class: quota.Hard, Limit: quota.LimitOf(200), Rate: quota.Rate{Units: 100, Per: time.Second},
+			Budget: quota.LimitOf(20), TTL: 30 * time.Second, Agents: 4,
+		}),
+		controlplane.ComputeBound(controlplane.BoundTerms{
+			Dimension: "batch_jobs", Kind: quota.Concurrency, Class: quota.Bounded, Limit: quota.LimitOf(20), MaxHold: 2 * time.Hour,
+			Budget: quota.LimitOf(4), TTL: 30 * time.Second, Grace: 3 * time.Second, Agents: 2,
+		}),
 	}
 }
 
@@ -184,7 +212,7 @@ func busy() *fakeAdmin {
 			}},
 			{Tenant: "globex", Usage: []*pb.Usage{viewsUsage()}},
 		}},
-		"ListUsage":      &pb.ListUsageReply{Usage: []*pb.Usage{exportUsage(), viewsUsage()}},
+		"ListUsage":      &pb.ListUsageReply{Usage: []*pb.Usage{exportUsage(), viewsUsage(), callsUsage(), jobsUsage()}},
 		"ListStatements": &pb.ListStatementsReply{Statements: []*pb.Statement{exportStatement(), viewsStatement()}},
 		"AdjustUsage":    &pb.AdjustUsageReply{Usage: credited(exportUsage()), Timezone: "Asia/Seoul"},
 		"ReleaseHeld":    &pb.ReleaseHeldReply{Released: 12, Usage: released(exportUsage()), Timezone: "Asia/Seoul", Revision: 3},

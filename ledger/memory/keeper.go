@@ -91,13 +91,8 @@ func (s *Store) Prune(ctx context.Context, recordsBefore, accountsBefore time.Ti
 		}
 	}
 	for key, of := range s.participants {
-		for agent, p := range of {
-			if p.LastSeen.Before(recordsBefore) {
-				delete(of, agent)
-				n++
-			}
-		}
-		if len(of) == 0 {
+		n += int64(of.prune(recordsBefore))
+		if len(of.list) == 0 {
 			delete(s.participants, key)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 func (s *Store) load(scope ledger.Scope) ledger.Loaded {
 	l := ledger.Loaded{
 		Now: quota.At(s.now()), ClockSuspect: s.clockSuspect,
-		PolicyVersion: s.policyVersion, Retention: s.retention,
+		PolicyVersion: s.policyVersion, Retention: s.retention, Participants: map[quota.Key][]ledger.Participant{},
 	}
 	seen := map[ledger.ID]bool{}
 	take := func(r *record) {
@@ -23,21 +23,18 @@ func (s *Store) load(scope ledger.Scope) ledger.Loaded {
 			l.Grants = append(l.Grants, r.grant)
 		}
 	}
-	keys, within := map[quota.Key]bool{}, seenWithin
 	ids := slices.SortedFunc(slices.Values(scope.Accounts), ledger.CompareAccounts)
 	for _, id := range slices.Compact(ids) {
-		keys[id.Key] = true
+		if of, ok := s.participants[id.Key]; ok {
+			l.Participants[id.Key] = of.list
+		}
 		a, ok := s.accounts[id]
 		if !ok {
 			l.Accounts = append(l.Accounts, ledger.Account{ID: id})
 			continue
 		}
 		l.Accounts = append(l.Accounts, a.row)
-		within = max(within, a.row.TTL+a.row.Grace)
 		s.loadGrants(a, scope, l, take)
-	}
-	for key := range keys {
-		l.Participants = append(l.Participants, s.participantsOf(key, l.Now.Add(-within))...)
 	}
 	for _, id := range scope.Grants {
 		if r, ok := s.grants[id]; ok {
@@ -103,16 +100,29 @@ func (s *Store) loadGrants(a *account, scope ledger.Scope, l ledger.Loaded, take
 	}
 }
 
-// seenWithin is how far back participants are loaded, if no lease of the key lives longer.
-const seenWithin = time.Hour
+// interest is the participants of one key, in the order in which they came. A transaction reads
+// the list itself, which only its own commit changes.
+type interest struct {
+	list []ledger.Participant
+	at   map[ledger.ID]int // where in the list
+}
 
-// participantsOf lists a key's participants that count now or soon. Older ones wait for Prune.
-func (s *Store) participantsOf(key quota.Key, since time.Time) []ledger.Participant {
-	var list []ledger.Participant
-	for _, p := range s.participants[key] {
-		if p.LastSeen.After(since) {
-			list = append(list, p)
-		}
+func (c *interest) put(p ledger.Participant) {
+	if i, ok := c.at[p.Agent]; ok {
+		c.list[i] = p
+		return
 	}
-	return list
+	c.at[p.Agent] = len(c.list)
+	c.list = append(c.list, p)
+}
+
+// prune removes those not seen since before, and says how many there were.
+func (c *interest) prune(before time.Time) int {
+	was := len(c.list)
+	c.list = slices.DeleteFunc(c.list, func(p ledger.Participant) bool { return p.LastSeen.Before(before) })
+	clear(c.at)
+	for i, p := range c.list {
+		c.at[p.Agent] = i
+	}
+	return was - len(c.list)
 }

@@ -25,7 +25,7 @@ type Store struct {
 	byID          index // all grants
 	due           index // live leases of all accounts, soonest to close first
 	ending        index // slots of closed leases of all accounts, soonest to end first
-	participants  map[quota.Key]map[ledger.ID]ledger.Participant
+	participants  map[quota.Key]*interest
 	incarnations  map[ledger.ID]ledger.Incarnation
 	events        []ledger.Event // by rising id
 	lastEvent     int64
@@ -50,7 +50,7 @@ func New(now func() time.Time) *Store {
 		byID:         index{order: byID},
 		due:          index{order: soonestClosed},
 		ending:       index{order: soonestEnded},
-		participants: map[quota.Key]map[ledger.ID]ledger.Participant{},
+		participants: map[quota.Key]*interest{},
 		incarnations: map[ledger.ID]ledger.Incarnation{},
 		unstated:     map[ledger.AccountID]time.Time{},
 	}
@@ -138,10 +138,10 @@ func (s *Store) apply(scope ledger.Scope, c ledger.Changes) error {
 	for _, p := range c.Participants {
 		of, ok := s.participants[p.Key]
 		if !ok {
-			of = map[ledger.ID]ledger.Participant{}
+			of = &interest{at: map[ledger.ID]int{}}
 			s.participants[p.Key] = of
 		}
-		of[p.Agent] = p
+		of.put(p)
 	}
 	s.bill(c)
 	for _, inc := range c.Incarnations {

@@ -105,7 +105,11 @@ func (tx *transaction) load(ctx context.Context) error {
 		tenants, dimensions := keyColumns(t.keys)
 		batch.Queue(loadParticipantsSQL, tenants, dimensions, timeOf(tx.participantsSince())).
 			Query(func(rows pgx.Rows) (err error) {
-				tx.loaded.Participants, err = collect(rows, participantFields)
+				all, err := collect(rows, participantFields)
+				tx.loaded.Participants = make(map[quota.Key][]ledger.Participant, len(t.keys))
+				for _, p := range all {
+					tx.loaded.Participants[p.Key] = append(tx.loaded.Participants[p.Key], p)
+				}
 				return err
 			})
 	}

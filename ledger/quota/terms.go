@@ -58,6 +58,7 @@ const (
 	Unavailable   Reason = "unavailable"    // the control plane cannot be reached: an outage
 	UnknownTenant Reason = "unknown_tenant" // policy admits only listed tenants
 	OpenMode      Reason = "open_mode"      // allowed without a lease during an outage
+	Extended      Reason = "extended"       // allowed from the emergency allowance during an outage
 )
 
 func nameOf[T ~int16](names map[T]string, v T, what string) string {

@@ -1263,8 +1263,8 @@ type Usage struct {
 	Outstanding      int64                  `protobuf:"varint,6,opt,name=outstanding,proto3" json:"outstanding,omitempty"`
 	Held             int64                  `protobuf:"varint,7,opt,name=held,proto3" json:"held,omitempty"`
 	Uncertain        int64                  `protobuf:"varint,8,opt,name=uncertain,proto3" json:"uncertain,omitempty"`
-	Headroom         int64                  `protobuf:"varint,9,opt,name=headroom,proto3" json:"headroom,omitempty"`
-	Budget           int64                  `protobuf:"varint,10,opt,name=budget,proto3" json:"budget,omitempty"` // -1: unlimited
+	Headroom         int64                  `protobuf:"varint,9,opt,name=headroom,proto3" json:"headroom,omitempty"` // of a rate: what is in its bucket now; below 0: what trickles owe
+	Budget           int64                  `protobuf:"varint,10,opt,name=budget,proto3" json:"budget,omitempty"`    // -1: unlimited
 	Committed        int64                  `protobuf:"varint,11,opt,name=committed,proto3" json:"committed,omitempty"`
 	Overshoot        int64                  `protobuf:"varint,12,opt,name=overshoot,proto3" json:"overshoot,omitempty"` // realised, highest
 	OverLimit        int64                  `protobuf:"varint,13,opt,name=over_limit,json=overLimit,proto3" json:"over_limit,omitempty"`
@@ -1277,11 +1277,19 @@ type Usage struct {
 	Revoked          int64                  `protobuf:"varint,20,opt,name=revoked,proto3" json:"revoked,omitempty"`
 	Spent            int64                  `protobuf:"varint,21,opt,name=spent,proto3" json:"spent,omitempty"`
 	Unleased         int64                  `protobuf:"varint,22,opt,name=unleased,proto3" json:"unleased,omitempty"`
-	Bound            int64                  `protobuf:"varint,23,opt,name=bound,proto3" json:"bound,omitempty"`       // most that this window can end with, beyond use that nobody has reported yet; -1: unlimited
-	Credit           int64                  `protobuf:"varint,24,opt,name=credit,proto3" json:"credit,omitempty"`     // in the limit
-	Released         int64                  `protobuf:"varint,25,opt,name=released,proto3" json:"released,omitempty"` // held units that operators gave back
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Most that this window can end with, beyond use that nobody has reported yet; -1: nothing limits
+	// it. Of slots, most that can be in use at once. Of a rate, what any interval can have beyond
+	// rate times its length.
+	Bound         int64  `protobuf:"varint,23,opt,name=bound,proto3" json:"bound,omitempty"`
+	Credit        int64  `protobuf:"varint,24,opt,name=credit,proto3" json:"credit,omitempty"`       // in the limit
+	Released      int64  `protobuf:"varint,25,opt,name=released,proto3" json:"released,omitempty"`   // held units that operators gave back
+	Kind          string `protobuf:"bytes,26,opt,name=kind,proto3" json:"kind,omitempty"`            // period, rate or concurrency: of slots, settled is in use and outstanding is idle
+	Rate          string `protobuf:"bytes,27,opt,name=rate,proto3" json:"rate,omitempty"`            // kind rate: how fast limit, the burst, refills, e.g. 100/s
+	Emergency     int64  `protobuf:"varint,28,opt,name=emergency,proto3" json:"emergency,omitempty"` // E: allowances for outages, not confirmed unspent
+	Extended      int64  `protobuf:"varint,29,opt,name=extended,proto3" json:"extended,omitempty"`   // of it, confirmed as used: in settled too
+	Pot           int64  `protobuf:"varint,30,opt,name=pot,proto3" json:"pot,omitempty"`             // most that allowances of this window can be
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Usage) Reset() {
@@ -1485,6 +1493,41 @@ func (x *Usage) GetCredit() int64 {
 func (x *Usage) GetReleased() int64 {
 	if x != nil {
 		return x.Released
+	}
+	return 0
+}
+
+func (x *Usage) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Usage) GetRate() string {
+	if x != nil {
+		return x.Rate
+	}
+	return ""
+}
+
+func (x *Usage) GetEmergency() int64 {
+	if x != nil {
+		return x.Emergency
+	}
+	return 0
+}
+
+func (x *Usage) GetExtended() int64 {
+	if x != nil {
+		return x.Extended
+	}
+	return 0
+}
+
+func (x *Usage) GetPot() int64 {
+	if x != nil {
+		return x.Pot
 	}
 	return 0
 }
@@ -3095,23 +3138,33 @@ func (x *GetBoundReply) GetBounds() []*Bound {
 
 // Bound is the overshoot arithmetic of one dimension.
 type Bound struct {
-	state                 protoimpl.MessageState `protogen:"open.v1"`
-	Dimension             string                 `protobuf:"bytes,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
-	Tenant                string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Class                 string                 `protobuf:"bytes,3,opt,name=class,proto3" json:"class,omitempty"`
-	Limit                 int64                  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`                                                                   // -1: unlimited
-	Budget                int64                  `protobuf:"varint,5,opt,name=budget,proto3" json:"budget,omitempty"`                                                                 // B; -1: unlimited
-	Agents                int32                  `protobuf:"varint,6,opt,name=agents,proto3" json:"agents,omitempty"`                                                                 // N
-	LeaseCap              int64                  `protobuf:"varint,7,opt,name=lease_cap,json=leaseCap,proto3" json:"lease_cap,omitempty"`                                             // L
-	AtRisk                int64                  `protobuf:"varint,8,opt,name=at_risk,json=atRisk,proto3" json:"at_risk,omitempty"`                                                   // N x L: most that is out at once
-	Most                  int64                  `protobuf:"varint,9,opt,name=most,proto3" json:"most,omitempty"`                                                                     // limit + what the class adds; -1: unlimited
-	Over                  string                 `protobuf:"bytes,10,opt,name=over,proto3" json:"over,omitempty"`                                                                     // the class's addition as a percentage of the limit
-	LeaseLastsUs          int64                  `protobuf:"varint,11,opt,name=lease_lasts_us,json=leaseLastsUs,proto3" json:"lease_lasts_us,omitempty"`                              // at peak, one agent's L
-	FetchesPerSecondMilli int64                  `protobuf:"varint,12,opt,name=fetches_per_second_milli,json=fetchesPerSecondMilli,proto3" json:"fetches_per_second_milli,omitempty"` // of all agents, at peak
-	Advice                []string               `protobuf:"bytes,13,rep,name=advice,proto3" json:"advice,omitempty"`
-	TtlUs                 int64                  `protobuf:"varint,14,opt,name=ttl_us,json=ttlUs,proto3" json:"ttl_us,omitempty"`
-	Beyond                []string               `protobuf:"bytes,15,rep,name=beyond,proto3" json:"beyond,omitempty"`                                       // use that policy lets pass outside of the bound, one line each
-	PeakPerSecond         int64                  `protobuf:"varint,16,opt,name=peak_per_second,json=peakPerSecond,proto3" json:"peak_per_second,omitempty"` // as asked for; 0: the limit spread over its window
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Dimension string                 `protobuf:"bytes,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
+	Tenant    string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Class     string                 `protobuf:"bytes,3,opt,name=class,proto3" json:"class,omitempty"`
+	Limit     int64                  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`                       // Q, credits included; of a rate, the burst; -1: unlimited
+	Budget    int64                  `protobuf:"varint,5,opt,name=budget,proto3" json:"budget,omitempty"`                     // B; -1: unlimited
+	Agents    int32                  `protobuf:"varint,6,opt,name=agents,proto3" json:"agents,omitempty"`                     // N
+	LeaseCap  int64                  `protobuf:"varint,7,opt,name=lease_cap,json=leaseCap,proto3" json:"lease_cap,omitempty"` // L; of slots, idle ones
+	AtRisk    int64                  `protobuf:"varint,8,opt,name=at_risk,json=atRisk,proto3" json:"at_risk,omitempty"`       // most that is out at once: N x L or, divided by regions, what they add up to
+	// Limit + what the class adds; of slots, at once; of a rate, what any interval can have beyond
+	// rate times its length. -1: nothing limits it.
+	Most                  int64          `protobuf:"varint,9,opt,name=most,proto3" json:"most,omitempty"`
+	Over                  string         `protobuf:"bytes,10,opt,name=over,proto3" json:"over,omitempty"`                                                                     // the class's addition as a percentage of the limit
+	LeaseLastsUs          int64          `protobuf:"varint,11,opt,name=lease_lasts_us,json=leaseLastsUs,proto3" json:"lease_lasts_us,omitempty"`                              // at peak, one agent's L; 0: of slots
+	FetchesPerSecondMilli int64          `protobuf:"varint,12,opt,name=fetches_per_second_milli,json=fetchesPerSecondMilli,proto3" json:"fetches_per_second_milli,omitempty"` // of all agents, at peak; 0: of slots
+	Advice                []string       `protobuf:"bytes,13,rep,name=advice,proto3" json:"advice,omitempty"`
+	TtlUs                 int64          `protobuf:"varint,14,opt,name=ttl_us,json=ttlUs,proto3" json:"ttl_us,omitempty"`
+	Beyond                []string       `protobuf:"bytes,15,rep,name=beyond,proto3" json:"beyond,omitempty"`                                       // what policy or operators let pass outside of most, one line each
+	PeakPerSecond         int64          `protobuf:"varint,16,opt,name=peak_per_second,json=peakPerSecond,proto3" json:"peak_per_second,omitempty"` // as asked for; 0: the limit spread over its window, or the rate
+	Kind                  string         `protobuf:"bytes,17,opt,name=kind,proto3" json:"kind,omitempty"`
+	Rate                  string         `protobuf:"bytes,18,opt,name=rate,proto3" json:"rate,omitempty"`                               // kind rate: how fast limit, the burst, refills, e.g. 100/s
+	Emergency             int64          `protobuf:"varint,19,opt,name=emergency,proto3" json:"emergency,omitempty"`                    // E: most that outage mode extend adds in one window
+	Credit                int64          `protobuf:"varint,20,opt,name=credit,proto3" json:"credit,omitempty"`                          // of the tenant's current window, in limit
+	MaxHoldUs             int64          `protobuf:"varint,21,opt,name=max_hold_us,json=maxHoldUs,proto3" json:"max_hold_us,omitempty"` // kind concurrency: the longest run that most holds for
+	Regions               []*RegionBound `protobuf:"bytes,22,rep,name=regions,proto3" json:"regions,omitempty"`                         // where policy divides the budget among regions
+	Worked                []string       `protobuf:"bytes,23,rep,name=worked,proto3" json:"worked,omitempty"`                           // how each number comes about, one line each
+	Clause                string         `protobuf:"bytes,24,opt,name=clause,proto3" json:"clause,omitempty"`                           // the paragraph that a contract can quote, as markdown; only of a tenant
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
 }
@@ -3258,6 +3311,139 @@ func (x *Bound) GetPeakPerSecond() int64 {
 	return 0
 }
 
+func (x *Bound) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Bound) GetRate() string {
+	if x != nil {
+		return x.Rate
+	}
+	return ""
+}
+
+func (x *Bound) GetEmergency() int64 {
+	if x != nil {
+		return x.Emergency
+	}
+	return 0
+}
+
+func (x *Bound) GetCredit() int64 {
+	if x != nil {
+		return x.Credit
+	}
+	return 0
+}
+
+func (x *Bound) GetMaxHoldUs() int64 {
+	if x != nil {
+		return x.MaxHoldUs
+	}
+	return 0
+}
+
+func (x *Bound) GetRegions() []*RegionBound {
+	if x != nil {
+		return x.Regions
+	}
+	return nil
+}
+
+func (x *Bound) GetWorked() []string {
+	if x != nil {
+		return x.Worked
+	}
+	return nil
+}
+
+func (x *Bound) GetClause() string {
+	if x != nil {
+		return x.Clause
+	}
+	return ""
+}
+
+// RegionBound is a region's part of the budget.
+type RegionBound struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Region        string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	Floor         int64                  `protobuf:"varint,2,opt,name=floor,proto3" json:"floor,omitempty"`                       // units of the budget, -1: unlimited
+	Ceiling       int64                  `protobuf:"varint,3,opt,name=ceiling,proto3" json:"ceiling,omitempty"`                   // units of the budget, -1: unlimited
+	Agents        int32                  `protobuf:"varint,4,opt,name=agents,proto3" json:"agents,omitempty"`                     // 0: none, or not known
+	LeaseCap      int64                  `protobuf:"varint,5,opt,name=lease_cap,json=leaseCap,proto3" json:"lease_cap,omitempty"` // L of each of them; 0: not known
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegionBound) Reset() {
+	*x = RegionBound{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegionBound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegionBound) ProtoMessage() {}
+
+func (x *RegionBound) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegionBound.ProtoReflect.Descriptor instead.
+func (*RegionBound) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *RegionBound) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *RegionBound) GetFloor() int64 {
+	if x != nil {
+		return x.Floor
+	}
+	return 0
+}
+
+func (x *RegionBound) GetCeiling() int64 {
+	if x != nil {
+		return x.Ceiling
+	}
+	return 0
+}
+
+func (x *RegionBound) GetAgents() int32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
+}
+
+func (x *RegionBound) GetLeaseCap() int64 {
+	if x != nil {
+		return x.LeaseCap
+	}
+	return 0
+}
+
 var File_quotalease_v1_admin_proto protoreflect.FileDescriptor
 
 const file_quotalease_v1_admin_proto_rawDesc = "" +
@@ -3348,7 +3534,7 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\x04over\x18\x05 \x01(\x03H\x00R\x04over\x88\x01\x01B\a\n" +
 	"\x05_over\"<\n" +
 	"\x0eListUsageReply\x12*\n" +
-	"\x05usage\x18\x01 \x03(\v2\x14.quotalease.v1.UsageR\x05usage\"\xdf\x05\n" +
+	"\x05usage\x18\x01 \x03(\v2\x14.quotalease.v1.UsageR\x05usage\"\xd3\x06\n" +
 	"\x05Usage\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x12-\n" +
 	"\x06window\x18\x02 \x01(\v2\x15.quotalease.v1.WindowR\x06window\x12\x14\n" +
@@ -3378,7 +3564,12 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\bunleased\x18\x16 \x01(\x03R\bunleased\x12\x14\n" +
 	"\x05bound\x18\x17 \x01(\x03R\x05bound\x12\x16\n" +
 	"\x06credit\x18\x18 \x01(\x03R\x06credit\x12\x1a\n" +
-	"\breleased\x18\x19 \x01(\x03R\breleased\"8\n" +
+	"\breleased\x18\x19 \x01(\x03R\breleased\x12\x12\n" +
+	"\x04kind\x18\x1a \x01(\tR\x04kind\x12\x12\n" +
+	"\x04rate\x18\x1b \x01(\tR\x04rate\x12\x1c\n" +
+	"\temergency\x18\x1c \x01(\x03R\temergency\x12\x1a\n" +
+	"\bextended\x18\x1d \x01(\x03R\bextended\x12\x10\n" +
+	"\x03pot\x18\x1e \x01(\x03R\x03pot\"8\n" +
 	"\vWindowStart\x12\x13\n" +
 	"\x05at_us\x18\x01 \x01(\x03R\x04atUs\x12\x14\n" +
 	"\x05local\x18\x02 \x01(\bR\x05local\"\xb0\x02\n" +
@@ -3522,7 +3713,7 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\x06agents\x18\x03 \x01(\x05R\x06agents\x12&\n" +
 	"\x0fpeak_per_second\x18\x04 \x01(\x03R\rpeakPerSecond\"=\n" +
 	"\rGetBoundReply\x12,\n" +
-	"\x06bounds\x18\x01 \x03(\v2\x14.quotalease.v1.BoundR\x06bounds\"\xc5\x03\n" +
+	"\x06bounds\x18\x01 \x03(\v2\x14.quotalease.v1.BoundR\x06bounds\"\xa9\x05\n" +
 	"\x05Bound\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\tR\tdimension\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x14\n" +
@@ -3540,7 +3731,21 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\x06advice\x18\r \x03(\tR\x06advice\x12\x15\n" +
 	"\x06ttl_us\x18\x0e \x01(\x03R\x05ttlUs\x12\x16\n" +
 	"\x06beyond\x18\x0f \x03(\tR\x06beyond\x12&\n" +
-	"\x0fpeak_per_second\x18\x10 \x01(\x03R\rpeakPerSecond2\xc4\n" +
+	"\x0fpeak_per_second\x18\x10 \x01(\x03R\rpeakPerSecond\x12\x12\n" +
+	"\x04kind\x18\x11 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04rate\x18\x12 \x01(\tR\x04rate\x12\x1c\n" +
+	"\temergency\x18\x13 \x01(\x03R\temergency\x12\x16\n" +
+	"\x06credit\x18\x14 \x01(\x03R\x06credit\x12\x1e\n" +
+	"\vmax_hold_us\x18\x15 \x01(\x03R\tmaxHoldUs\x124\n" +
+	"\aregions\x18\x16 \x03(\v2\x1a.quotalease.v1.RegionBoundR\aregions\x12\x16\n" +
+	"\x06worked\x18\x17 \x03(\tR\x06worked\x12\x16\n" +
+	"\x06clause\x18\x18 \x01(\tR\x06clause\"\x8a\x01\n" +
+	"\vRegionBound\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
+	"\x05floor\x18\x02 \x01(\x03R\x05floor\x12\x18\n" +
+	"\aceiling\x18\x03 \x01(\x03R\aceiling\x12\x16\n" +
+	"\x06agents\x18\x04 \x01(\x05R\x06agents\x12\x1b\n" +
+	"\tlease_cap\x18\x05 \x01(\x03R\bleaseCap2\xc4\n" +
 	"\n" +
 	"\fAdminService\x12Q\n" +
 	"\vApplyPolicy\x12!.quotalease.v1.ApplyPolicyRequest\x1a\x1f.quotalease.v1.ApplyPolicyReply\x12K\n" +
@@ -3574,7 +3779,7 @@ func file_quotalease_v1_admin_proto_rawDescGZIP() []byte {
 	return file_quotalease_v1_admin_proto_rawDescData
 }
 
-var file_quotalease_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_quotalease_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_quotalease_v1_admin_proto_goTypes = []any{
 	(*PolicyFile)(nil),            // 0: quotalease.v1.PolicyFile
 	(*ApplyPolicyRequest)(nil),    // 1: quotalease.v1.ApplyPolicyRequest
@@ -3618,85 +3823,87 @@ var file_quotalease_v1_admin_proto_goTypes = []any{
 	(*GetBoundRequest)(nil),       // 39: quotalease.v1.GetBoundRequest
 	(*GetBoundReply)(nil),         // 40: quotalease.v1.GetBoundReply
 	(*Bound)(nil),                 // 41: quotalease.v1.Bound
-	(*Key)(nil),                   // 42: quotalease.v1.Key
-	(*Window)(nil),                // 43: quotalease.v1.Window
-	(GrantState)(0),               // 44: quotalease.v1.GrantState
+	(*RegionBound)(nil),           // 42: quotalease.v1.RegionBound
+	(*Key)(nil),                   // 43: quotalease.v1.Key
+	(*Window)(nil),                // 44: quotalease.v1.Window
+	(GrantState)(0),               // 45: quotalease.v1.GrantState
 }
 var file_quotalease_v1_admin_proto_depIdxs = []int32{
 	0,  // 0: quotalease.v1.ApplyPolicyRequest.files:type_name -> quotalease.v1.PolicyFile
 	6,  // 1: quotalease.v1.GetPolicyReply.version:type_name -> quotalease.v1.PolicyVersion
 	5,  // 2: quotalease.v1.GetPolicyReply.overrides:type_name -> quotalease.v1.CommandOverride
-	42, // 3: quotalease.v1.CommandOverride.key:type_name -> quotalease.v1.Key
+	43, // 3: quotalease.v1.CommandOverride.key:type_name -> quotalease.v1.Key
 	6,  // 4: quotalease.v1.ListPoliciesReply.versions:type_name -> quotalease.v1.PolicyVersion
 	5,  // 5: quotalease.v1.AddOverrideRequest.override:type_name -> quotalease.v1.CommandOverride
-	42, // 6: quotalease.v1.RemoveOverrideRequest.key:type_name -> quotalease.v1.Key
-	42, // 7: quotalease.v1.ExplainPolicyRequest.key:type_name -> quotalease.v1.Key
+	43, // 6: quotalease.v1.RemoveOverrideRequest.key:type_name -> quotalease.v1.Key
+	43, // 7: quotalease.v1.ExplainPolicyRequest.key:type_name -> quotalease.v1.Key
 	16, // 8: quotalease.v1.ListTenantsReply.tenants:type_name -> quotalease.v1.Tenant
 	20, // 9: quotalease.v1.Tenant.usage:type_name -> quotalease.v1.Usage
 	17, // 10: quotalease.v1.Tenant.limits:type_name -> quotalease.v1.LimitInForce
 	20, // 11: quotalease.v1.ListUsageReply.usage:type_name -> quotalease.v1.Usage
-	42, // 12: quotalease.v1.Usage.key:type_name -> quotalease.v1.Key
-	43, // 13: quotalease.v1.Usage.window:type_name -> quotalease.v1.Window
+	43, // 12: quotalease.v1.Usage.key:type_name -> quotalease.v1.Key
+	44, // 13: quotalease.v1.Usage.window:type_name -> quotalease.v1.Window
 	21, // 14: quotalease.v1.ListStatementsRequest.from:type_name -> quotalease.v1.WindowStart
 	21, // 15: quotalease.v1.ListStatementsRequest.to:type_name -> quotalease.v1.WindowStart
 	23, // 16: quotalease.v1.ListStatementsRequest.after:type_name -> quotalease.v1.StatementPage
-	42, // 17: quotalease.v1.StatementPage.key:type_name -> quotalease.v1.Key
-	43, // 18: quotalease.v1.StatementPage.window:type_name -> quotalease.v1.Window
+	43, // 17: quotalease.v1.StatementPage.key:type_name -> quotalease.v1.Key
+	44, // 18: quotalease.v1.StatementPage.window:type_name -> quotalease.v1.Window
 	25, // 19: quotalease.v1.ListStatementsReply.statements:type_name -> quotalease.v1.Statement
 	23, // 20: quotalease.v1.ListStatementsReply.next:type_name -> quotalease.v1.StatementPage
-	42, // 21: quotalease.v1.Statement.key:type_name -> quotalease.v1.Key
-	43, // 22: quotalease.v1.Statement.window:type_name -> quotalease.v1.Window
+	43, // 21: quotalease.v1.Statement.key:type_name -> quotalease.v1.Key
+	44, // 22: quotalease.v1.Statement.window:type_name -> quotalease.v1.Window
 	26, // 23: quotalease.v1.Statement.limits:type_name -> quotalease.v1.LimitChange
-	42, // 24: quotalease.v1.AdjustUsageRequest.key:type_name -> quotalease.v1.Key
+	43, // 24: quotalease.v1.AdjustUsageRequest.key:type_name -> quotalease.v1.Key
 	21, // 25: quotalease.v1.AdjustUsageRequest.window:type_name -> quotalease.v1.WindowStart
 	20, // 26: quotalease.v1.AdjustUsageReply.usage:type_name -> quotalease.v1.Usage
-	42, // 27: quotalease.v1.ReleaseHeldRequest.key:type_name -> quotalease.v1.Key
+	43, // 27: quotalease.v1.ReleaseHeldRequest.key:type_name -> quotalease.v1.Key
 	21, // 28: quotalease.v1.ReleaseHeldRequest.window:type_name -> quotalease.v1.WindowStart
 	20, // 29: quotalease.v1.ReleaseHeldReply.usage:type_name -> quotalease.v1.Usage
 	33, // 30: quotalease.v1.ListLeasesReply.leases:type_name -> quotalease.v1.Lease
-	44, // 31: quotalease.v1.Lease.state:type_name -> quotalease.v1.GrantState
-	42, // 32: quotalease.v1.Lease.key:type_name -> quotalease.v1.Key
-	43, // 33: quotalease.v1.Lease.window:type_name -> quotalease.v1.Window
-	42, // 34: quotalease.v1.RevokeLeasesRequest.key:type_name -> quotalease.v1.Key
+	45, // 31: quotalease.v1.Lease.state:type_name -> quotalease.v1.GrantState
+	43, // 32: quotalease.v1.Lease.key:type_name -> quotalease.v1.Key
+	44, // 33: quotalease.v1.Lease.window:type_name -> quotalease.v1.Window
+	43, // 34: quotalease.v1.RevokeLeasesRequest.key:type_name -> quotalease.v1.Key
 	38, // 35: quotalease.v1.ListAgentsReply.agents:type_name -> quotalease.v1.Agent
 	41, // 36: quotalease.v1.GetBoundReply.bounds:type_name -> quotalease.v1.Bound
-	1,  // 37: quotalease.v1.AdminService.ApplyPolicy:input_type -> quotalease.v1.ApplyPolicyRequest
-	3,  // 38: quotalease.v1.AdminService.GetPolicy:input_type -> quotalease.v1.GetPolicyRequest
-	7,  // 39: quotalease.v1.AdminService.ListPolicies:input_type -> quotalease.v1.ListPoliciesRequest
-	9,  // 40: quotalease.v1.AdminService.RollbackPolicy:input_type -> quotalease.v1.RollbackPolicyRequest
-	10, // 41: quotalease.v1.AdminService.AddOverride:input_type -> quotalease.v1.AddOverrideRequest
-	11, // 42: quotalease.v1.AdminService.RemoveOverride:input_type -> quotalease.v1.RemoveOverrideRequest
-	12, // 43: quotalease.v1.AdminService.ExplainPolicy:input_type -> quotalease.v1.ExplainPolicyRequest
-	14, // 44: quotalease.v1.AdminService.ListTenants:input_type -> quotalease.v1.ListTenantsRequest
-	18, // 45: quotalease.v1.AdminService.ListUsage:input_type -> quotalease.v1.ListUsageRequest
-	22, // 46: quotalease.v1.AdminService.ListStatements:input_type -> quotalease.v1.ListStatementsRequest
-	27, // 47: quotalease.v1.AdminService.AdjustUsage:input_type -> quotalease.v1.AdjustUsageRequest
-	29, // 48: quotalease.v1.AdminService.ReleaseHeld:input_type -> quotalease.v1.ReleaseHeldRequest
-	31, // 49: quotalease.v1.AdminService.ListLeases:input_type -> quotalease.v1.ListLeasesRequest
-	34, // 50: quotalease.v1.AdminService.RevokeLeases:input_type -> quotalease.v1.RevokeLeasesRequest
-	36, // 51: quotalease.v1.AdminService.ListAgents:input_type -> quotalease.v1.ListAgentsRequest
-	39, // 52: quotalease.v1.AdminService.GetBound:input_type -> quotalease.v1.GetBoundRequest
-	2,  // 53: quotalease.v1.AdminService.ApplyPolicy:output_type -> quotalease.v1.ApplyPolicyReply
-	4,  // 54: quotalease.v1.AdminService.GetPolicy:output_type -> quotalease.v1.GetPolicyReply
-	8,  // 55: quotalease.v1.AdminService.ListPolicies:output_type -> quotalease.v1.ListPoliciesReply
-	2,  // 56: quotalease.v1.AdminService.RollbackPolicy:output_type -> quotalease.v1.ApplyPolicyReply
-	2,  // 57: quotalease.v1.AdminService.AddOverride:output_type -> quotalease.v1.ApplyPolicyReply
-	2,  // 58: quotalease.v1.AdminService.RemoveOverride:output_type -> quotalease.v1.ApplyPolicyReply
-	13, // 59: quotalease.v1.AdminService.ExplainPolicy:output_type -> quotalease.v1.ExplainPolicyReply
-	15, // 60: quotalease.v1.AdminService.ListTenants:output_type -> quotalease.v1.ListTenantsReply
-	19, // 61: quotalease.v1.AdminService.ListUsage:output_type -> quotalease.v1.ListUsageReply
-	24, // 62: quotalease.v1.AdminService.ListStatements:output_type -> quotalease.v1.ListStatementsReply
-	28, // 63: quotalease.v1.AdminService.AdjustUsage:output_type -> quotalease.v1.AdjustUsageReply
-	30, // 64: quotalease.v1.AdminService.ReleaseHeld:output_type -> quotalease.v1.ReleaseHeldReply
-	32, // 65: quotalease.v1.AdminService.ListLeases:output_type -> quotalease.v1.ListLeasesReply
-	35, // 66: quotalease.v1.AdminService.RevokeLeases:output_type -> quotalease.v1.RevokeLeasesReply
-	37, // 67: quotalease.v1.AdminService.ListAgents:output_type -> quotalease.v1.ListAgentsReply
-	40, // 68: quotalease.v1.AdminService.GetBound:output_type -> quotalease.v1.GetBoundReply
-	53, // [53:69] is the sub-list for method output_type
-	37, // [37:53] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	42, // 37: quotalease.v1.Bound.regions:type_name -> quotalease.v1.RegionBound
+	1,  // 38: quotalease.v1.AdminService.ApplyPolicy:input_type -> quotalease.v1.ApplyPolicyRequest
+	3,  // 39: quotalease.v1.AdminService.GetPolicy:input_type -> quotalease.v1.GetPolicyRequest
+	7,  // 40: quotalease.v1.AdminService.ListPolicies:input_type -> quotalease.v1.ListPoliciesRequest
+	9,  // 41: quotalease.v1.AdminService.RollbackPolicy:input_type -> quotalease.v1.RollbackPolicyRequest
+	10, // 42: quotalease.v1.AdminService.AddOverride:input_type -> quotalease.v1.AddOverrideRequest
+	11, // 43: quotalease.v1.AdminService.RemoveOverride:input_type -> quotalease.v1.RemoveOverrideRequest
+	12, // 44: quotalease.v1.AdminService.ExplainPolicy:input_type -> quotalease.v1.ExplainPolicyRequest
+	14, // 45: quotalease.v1.AdminService.ListTenants:input_type -> quotalease.v1.ListTenantsRequest
+	18, // 46: quotalease.v1.AdminService.ListUsage:input_type -> quotalease.v1.ListUsageRequest
+	22, // 47: quotalease.v1.AdminService.ListStatements:input_type -> quotalease.v1.ListStatementsRequest
+	27, // 48: quotalease.v1.AdminService.AdjustUsage:input_type -> quotalease.v1.AdjustUsageRequest
+	29, // 49: quotalease.v1.AdminService.ReleaseHeld:input_type -> quotalease.v1.ReleaseHeldRequest
+	31, // 50: quotalease.v1.AdminService.ListLeases:input_type -> quotalease.v1.ListLeasesRequest
+	34, // 51: quotalease.v1.AdminService.RevokeLeases:input_type -> quotalease.v1.RevokeLeasesRequest
+	36, // 52: quotalease.v1.AdminService.ListAgents:input_type -> quotalease.v1.ListAgentsRequest
+	39, // 53: quotalease.v1.AdminService.GetBound:input_type -> quotalease.v1.GetBoundRequest
+	2,  // 54: quotalease.v1.AdminService.ApplyPolicy:output_type -> quotalease.v1.ApplyPolicyReply
+	4,  // 55: quotalease.v1.AdminService.GetPolicy:output_type -> quotalease.v1.GetPolicyReply
+	8,  // 56: quotalease.v1.AdminService.ListPolicies:output_type -> quotalease.v1.ListPoliciesReply
+	2,  // 57: quotalease.v1.AdminService.RollbackPolicy:output_type -> quotalease.v1.ApplyPolicyReply
+	2,  // 58: quotalease.v1.AdminService.AddOverride:output_type -> quotalease.v1.ApplyPolicyReply
+	2,  // 59: quotalease.v1.AdminService.RemoveOverride:output_type -> quotalease.v1.ApplyPolicyReply
+	13, // 60: quotalease.v1.AdminService.ExplainPolicy:output_type -> quotalease.v1.ExplainPolicyReply
+	15, // 61: quotalease.v1.AdminService.ListTenants:output_type -> quotalease.v1.ListTenantsReply
+	19, // 62: quotalease.v1.AdminService.ListUsage:output_type -> quotalease.v1.ListUsageReply
+	24, // 63: quotalease.v1.AdminService.ListStatements:output_type -> quotalease.v1.ListStatementsReply
+	28, // 64: quotalease.v1.AdminService.AdjustUsage:output_type -> quotalease.v1.AdjustUsageReply
+	30, // 65: quotalease.v1.AdminService.ReleaseHeld:output_type -> quotalease.v1.ReleaseHeldReply
+	32, // 66: quotalease.v1.AdminService.ListLeases:output_type -> quotalease.v1.ListLeasesReply
+	35, // 67: quotalease.v1.AdminService.RevokeLeases:output_type -> quotalease.v1.RevokeLeasesReply
+	37, // 68: quotalease.v1.AdminService.ListAgents:output_type -> quotalease.v1.ListAgentsReply
+	40, // 69: quotalease.v1.AdminService.GetBound:output_type -> quotalease.v1.GetBoundReply
+	54, // [54:70] is the sub-list for method output_type
+	38, // [38:54] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_admin_proto_init() }
@@ -3712,7 +3919,7 @@ func file_quotalease_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_admin_proto_rawDesc), len(file_quotalease_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   42,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

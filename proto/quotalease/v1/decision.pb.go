@@ -23,12 +23,16 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// TakeRequest names a dimension, takes or an operation: one of the three.
 type TakeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Dimension     string                 `protobuf:"bytes,2,opt,name=dimension,proto3" json:"dimension,omitempty"`
-	Cost          *int64                 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"` // unset: 1; 0: a peek, which charges nothing
+	Cost          *int64                 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"` // of dimension; unset: 1; 0: a peek, which charges nothing
 	Id            string                 `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`            // optional: a repeat of an allowed take with its id is not charged again, for 5 minutes, at the same agent
+	Takes         []*TakeItem            `protobuf:"bytes,5,rep,name=takes,proto3" json:"takes,omitempty"`      // at most 16
+	Operation     string                 `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
+	Times         *int64                 `protobuf:"varint,7,opt,name=times,proto3,oneof" json:"times,omitempty"` // of operation; unset: 1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -91,6 +95,79 @@ func (x *TakeRequest) GetId() string {
 	return ""
 }
 
+func (x *TakeRequest) GetTakes() []*TakeItem {
+	if x != nil {
+		return x.Takes
+	}
+	return nil
+}
+
+func (x *TakeRequest) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *TakeRequest) GetTimes() int64 {
+	if x != nil && x.Times != nil {
+		return *x.Times
+	}
+	return 0
+}
+
+type TakeItem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Dimension     string                 `protobuf:"bytes,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
+	Cost          *int64                 `protobuf:"varint,2,opt,name=cost,proto3,oneof" json:"cost,omitempty"` // 1 or more; unset: 1
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeItem) Reset() {
+	*x = TakeItem{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeItem) ProtoMessage() {}
+
+func (x *TakeItem) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeItem.ProtoReflect.Descriptor instead.
+func (*TakeItem) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *TakeItem) GetDimension() string {
+	if x != nil {
+		return x.Dimension
+	}
+	return ""
+}
+
+func (x *TakeItem) GetCost() int64 {
+	if x != nil && x.Cost != nil {
+		return *x.Cost
+	}
+	return 0
+}
+
 type TakeReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Allowed       bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
@@ -102,13 +179,14 @@ type TakeReply struct {
 	Shadow        bool                   `protobuf:"varint,7,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	Largest       int64                  `protobuf:"varint,8,opt,name=largest,proto3" json:"largest,omitempty"`                // with too_large: the largest cost that can pass
 	ResetMs       int64                  `protobuf:"varint,9,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"` // until the window ends; 0: never
+	Dimension     string                 `protobuf:"bytes,10,opt,name=dimension,proto3" json:"dimension,omitempty"`            // which decided: the denier, or the one with the least left
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TakeReply) Reset() {
 	*x = TakeReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[1]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -120,7 +198,7 @@ func (x *TakeReply) String() string {
 func (*TakeReply) ProtoMessage() {}
 
 func (x *TakeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[1]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -133,7 +211,7 @@ func (x *TakeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeReply.ProtoReflect.Descriptor instead.
 func (*TakeReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{1}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *TakeReply) GetAllowed() bool {
@@ -199,17 +277,650 @@ func (x *TakeReply) GetResetMs() int64 {
 	return 0
 }
 
+func (x *TakeReply) GetDimension() string {
+	if x != nil {
+		return x.Dimension
+	}
+	return ""
+}
+
+type ReserveRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Dimension     string                 `protobuf:"bytes,2,opt,name=dimension,proto3" json:"dimension,omitempty"`
+	Estimate      int64                  `protobuf:"varint,3,opt,name=estimate,proto3" json:"estimate,omitempty"` // 1 or more
+	Maximum       bool                   `protobuf:"varint,4,opt,name=maximum,proto3" json:"maximum,omitempty"`   // no more will be used; hard and exact dimensions accept nothing else
+	Id            string                 `protobuf:"bytes,5,opt,name=id,proto3" json:"id,omitempty"`              // optional: a repeat with it gets the same reservation, for 5 minutes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveRequest) Reset() {
+	*x = ReserveRequest{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveRequest) ProtoMessage() {}
+
+func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
+func (*ReserveRequest) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ReserveRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ReserveRequest) GetDimension() string {
+	if x != nil {
+		return x.Dimension
+	}
+	return ""
+}
+
+func (x *ReserveRequest) GetEstimate() int64 {
+	if x != nil {
+		return x.Estimate
+	}
+	return 0
+}
+
+func (x *ReserveRequest) GetMaximum() bool {
+	if x != nil {
+		return x.Maximum
+	}
+	return false
+}
+
+func (x *ReserveRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type ReserveReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Answer        *TakeReply             `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"` // for Settle, within an hour
+	Estimate      int64                  `protobuf:"varint,3,opt,name=estimate,proto3" json:"estimate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveReply) Reset() {
+	*x = ReserveReply{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveReply) ProtoMessage() {}
+
+func (x *ReserveReply) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveReply.ProtoReflect.Descriptor instead.
+func (*ReserveReply) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ReserveReply) GetAnswer() *TakeReply {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *ReserveReply) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ReserveReply) GetEstimate() int64 {
+	if x != nil {
+		return x.Estimate
+	}
+	return 0
+}
+
+type SettleRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                // of the reservation
+	Actual        *int64                 `protobuf:"varint,2,opt,name=actual,proto3,oneof" json:"actual,omitempty"` // 0 or more; must be set
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SettleRequest) Reset() {
+	*x = SettleRequest{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SettleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SettleRequest) ProtoMessage() {}
+
+func (x *SettleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SettleRequest.ProtoReflect.Descriptor instead.
+func (*SettleRequest) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SettleRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SettleRequest) GetActual() int64 {
+	if x != nil && x.Actual != nil {
+		return *x.Actual
+	}
+	return 0
+}
+
+type SettleReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Actual        int64                  `protobuf:"varint,2,opt,name=actual,proto3" json:"actual,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SettleReply) Reset() {
+	*x = SettleReply{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SettleReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SettleReply) ProtoMessage() {}
+
+func (x *SettleReply) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SettleReply.ProtoReflect.Descriptor instead.
+func (*SettleReply) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SettleReply) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SettleReply) GetActual() int64 {
+	if x != nil {
+		return x.Actual
+	}
+	return 0
+}
+
+// AcquireRequest names a dimension, takes or an operation as TakeRequest does; at least one
+// dimension has a concurrency limit. The cost there is a number of slots.
+type AcquireRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Dimension     string                 `protobuf:"bytes,2,opt,name=dimension,proto3" json:"dimension,omitempty"`
+	Cost          *int64                 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"` // 1 or more; unset: 1
+	Id            string                 `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`            // optional: names the permit; a repeat while it lasts gets the same one
+	Takes         []*TakeItem            `protobuf:"bytes,5,rep,name=takes,proto3" json:"takes,omitempty"`
+	Operation     string                 `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
+	Times         *int64                 `protobuf:"varint,7,opt,name=times,proto3,oneof" json:"times,omitempty"`
+	HoldMs        int64                  `protobuf:"varint,8,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"` // the permit lapses so long after the last Renew; 0: the limit's max_hold
+	WaitMs        int64                  `protobuf:"varint,9,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"` // most that the caller waits in line; 0: it does not
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcquireRequest) Reset() {
+	*x = AcquireRequest{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcquireRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcquireRequest) ProtoMessage() {}
+
+func (x *AcquireRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcquireRequest.ProtoReflect.Descriptor instead.
+func (*AcquireRequest) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *AcquireRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *AcquireRequest) GetDimension() string {
+	if x != nil {
+		return x.Dimension
+	}
+	return ""
+}
+
+func (x *AcquireRequest) GetCost() int64 {
+	if x != nil && x.Cost != nil {
+		return *x.Cost
+	}
+	return 0
+}
+
+func (x *AcquireRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *AcquireRequest) GetTakes() []*TakeItem {
+	if x != nil {
+		return x.Takes
+	}
+	return nil
+}
+
+func (x *AcquireRequest) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *AcquireRequest) GetTimes() int64 {
+	if x != nil && x.Times != nil {
+		return *x.Times
+	}
+	return 0
+}
+
+func (x *AcquireRequest) GetHoldMs() int64 {
+	if x != nil {
+		return x.HoldMs
+	}
+	return 0
+}
+
+func (x *AcquireRequest) GetWaitMs() int64 {
+	if x != nil {
+		return x.WaitMs
+	}
+	return 0
+}
+
+type AcquireReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Answer        *TakeReply             `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`                                 // for Renew and Release
+	ExpiresMs     int64                  `protobuf:"varint,3,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"` // from now, unless renewed
+	WaitedMs      int64                  `protobuf:"varint,4,opt,name=waited_ms,json=waitedMs,proto3" json:"waited_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcquireReply) Reset() {
+	*x = AcquireReply{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcquireReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcquireReply) ProtoMessage() {}
+
+func (x *AcquireReply) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcquireReply.ProtoReflect.Descriptor instead.
+func (*AcquireReply) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *AcquireReply) GetAnswer() *TakeReply {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *AcquireReply) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *AcquireReply) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
+func (x *AcquireReply) GetWaitedMs() int64 {
+	if x != nil {
+		return x.WaitedMs
+	}
+	return 0
+}
+
+type RenewRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewRequest) Reset() {
+	*x = RenewRequest{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewRequest) ProtoMessage() {}
+
+func (x *RenewRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewRequest.ProtoReflect.Descriptor instead.
+func (*RenewRequest) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *RenewRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *RenewRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type RenewReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	ExpiresMs     int64                  `protobuf:"varint,2,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewReply) Reset() {
+	*x = RenewReply{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewReply) ProtoMessage() {}
+
+func (x *RenewReply) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewReply.ProtoReflect.Descriptor instead.
+func (*RenewReply) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RenewReply) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RenewReply) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
+type ReleaseRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseRequest) Reset() {
+	*x = ReleaseRequest{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseRequest) ProtoMessage() {}
+
+func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseRequest) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ReleaseRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ReleaseRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type ReleaseReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseReply) Reset() {
+	*x = ReleaseReply{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseReply) ProtoMessage() {}
+
+func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseReply.ProtoReflect.Descriptor instead.
+func (*ReleaseReply) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ReleaseReply) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
 var File_quotalease_v1_decision_proto protoreflect.FileDescriptor
 
 const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\n" +
-	"\x1cquotalease/v1/decision.proto\x12\rquotalease.v1\"u\n" +
+	"\x1cquotalease/v1/decision.proto\x12\rquotalease.v1\"\xe7\x01\n" +
 	"\vTakeRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
 	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x17\n" +
 	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x0e\n" +
-	"\x02id\x18\x04 \x01(\tR\x02idB\a\n" +
-	"\x05_cost\"\x8b\x02\n" +
+	"\x02id\x18\x04 \x01(\tR\x02id\x12-\n" +
+	"\x05takes\x18\x05 \x03(\v2\x17.quotalease.v1.TakeItemR\x05takes\x12\x1c\n" +
+	"\toperation\x18\x06 \x01(\tR\toperation\x12\x19\n" +
+	"\x05times\x18\a \x01(\x03H\x01R\x05times\x88\x01\x01B\a\n" +
+	"\x05_costB\b\n" +
+	"\x06_times\"J\n" +
+	"\bTakeItem\x12\x1c\n" +
+	"\tdimension\x18\x01 \x01(\tR\tdimension\x12\x17\n" +
+	"\x04cost\x18\x02 \x01(\x03H\x00R\x04cost\x88\x01\x01B\a\n" +
+	"\x05_cost\"\xa9\x02\n" +
 	"\tTakeReply\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -219,9 +930,64 @@ const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\x0epolicy_version\x18\x06 \x01(\x03R\rpolicyVersion\x12\x16\n" +
 	"\x06shadow\x18\a \x01(\bR\x06shadow\x12\x18\n" +
 	"\alargest\x18\b \x01(\x03R\alargest\x12\x19\n" +
-	"\breset_ms\x18\t \x01(\x03R\aresetMs2O\n" +
+	"\breset_ms\x18\t \x01(\x03R\aresetMs\x12\x1c\n" +
+	"\tdimension\x18\n" +
+	" \x01(\tR\tdimension\"\x8c\x01\n" +
+	"\x0eReserveRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
+	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x1a\n" +
+	"\bestimate\x18\x03 \x01(\x03R\bestimate\x12\x18\n" +
+	"\amaximum\x18\x04 \x01(\bR\amaximum\x12\x0e\n" +
+	"\x02id\x18\x05 \x01(\tR\x02id\"l\n" +
+	"\fReserveReply\x120\n" +
+	"\x06answer\x18\x01 \x01(\v2\x18.quotalease.v1.TakeReplyR\x06answer\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1a\n" +
+	"\bestimate\x18\x03 \x01(\x03R\bestimate\"G\n" +
+	"\rSettleRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
+	"\x06actual\x18\x02 \x01(\x03H\x00R\x06actual\x88\x01\x01B\t\n" +
+	"\a_actual\"5\n" +
+	"\vSettleReply\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06actual\x18\x02 \x01(\x03R\x06actual\"\x9c\x02\n" +
+	"\x0eAcquireRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
+	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x17\n" +
+	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x0e\n" +
+	"\x02id\x18\x04 \x01(\tR\x02id\x12-\n" +
+	"\x05takes\x18\x05 \x03(\v2\x17.quotalease.v1.TakeItemR\x05takes\x12\x1c\n" +
+	"\toperation\x18\x06 \x01(\tR\toperation\x12\x19\n" +
+	"\x05times\x18\a \x01(\x03H\x01R\x05times\x88\x01\x01\x12\x17\n" +
+	"\ahold_ms\x18\b \x01(\x03R\x06holdMs\x12\x17\n" +
+	"\await_ms\x18\t \x01(\x03R\x06waitMsB\a\n" +
+	"\x05_costB\b\n" +
+	"\x06_times\"\x8c\x01\n" +
+	"\fAcquireReply\x120\n" +
+	"\x06answer\x18\x01 \x01(\v2\x18.quotalease.v1.TakeReplyR\x06answer\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x03 \x01(\x03R\texpiresMs\x12\x1b\n" +
+	"\twaited_ms\x18\x04 \x01(\x03R\bwaitedMs\"6\n" +
+	"\fRenewRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\";\n" +
+	"\n" +
+	"RenewReply\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x02 \x01(\x03R\texpiresMs\"8\n" +
+	"\x0eReleaseRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"\x1e\n" +
+	"\fReleaseReply\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id2\xa9\x03\n" +
 	"\x0fDecisionService\x12<\n" +
-	"\x04Take\x12\x1a.quotalease.v1.TakeRequest\x1a\x18.quotalease.v1.TakeReplyBCZAgithub.com/quotalease/quotalease/proto/quotalease/v1;quotaleasev1b\x06proto3"
+	"\x04Take\x12\x1a.quotalease.v1.TakeRequest\x1a\x18.quotalease.v1.TakeReply\x12E\n" +
+	"\aReserve\x12\x1d.quotalease.v1.ReserveRequest\x1a\x1b.quotalease.v1.ReserveReply\x12B\n" +
+	"\x06Settle\x12\x1c.quotalease.v1.SettleRequest\x1a\x1a.quotalease.v1.SettleReply\x12E\n" +
+	"\aAcquire\x12\x1d.quotalease.v1.AcquireRequest\x1a\x1b.quotalease.v1.AcquireReply\x12?\n" +
+	"\x05Renew\x12\x1b.quotalease.v1.RenewRequest\x1a\x19.quotalease.v1.RenewReply\x12E\n" +
+	"\aRelease\x12\x1d.quotalease.v1.ReleaseRequest\x1a\x1b.quotalease.v1.ReleaseReplyBCZAgithub.com/quotalease/quotalease/proto/quotalease/v1;quotaleasev1b\x06proto3"
 
 var (
 	file_quotalease_v1_decision_proto_rawDescOnce sync.Once
@@ -235,19 +1001,44 @@ func file_quotalease_v1_decision_proto_rawDescGZIP() []byte {
 	return file_quotalease_v1_decision_proto_rawDescData
 }
 
-var file_quotalease_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_quotalease_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_quotalease_v1_decision_proto_goTypes = []any{
-	(*TakeRequest)(nil), // 0: quotalease.v1.TakeRequest
-	(*TakeReply)(nil),   // 1: quotalease.v1.TakeReply
+	(*TakeRequest)(nil),    // 0: quotalease.v1.TakeRequest
+	(*TakeItem)(nil),       // 1: quotalease.v1.TakeItem
+	(*TakeReply)(nil),      // 2: quotalease.v1.TakeReply
+	(*ReserveRequest)(nil), // 3: quotalease.v1.ReserveRequest
+	(*ReserveReply)(nil),   // 4: quotalease.v1.ReserveReply
+	(*SettleRequest)(nil),  // 5: quotalease.v1.SettleRequest
+	(*SettleReply)(nil),    // 6: quotalease.v1.SettleReply
+	(*AcquireRequest)(nil), // 7: quotalease.v1.AcquireRequest
+	(*AcquireReply)(nil),   // 8: quotalease.v1.AcquireReply
+	(*RenewRequest)(nil),   // 9: quotalease.v1.RenewRequest
+	(*RenewReply)(nil),     // 10: quotalease.v1.RenewReply
+	(*ReleaseRequest)(nil), // 11: quotalease.v1.ReleaseRequest
+	(*ReleaseReply)(nil),   // 12: quotalease.v1.ReleaseReply
 }
 var file_quotalease_v1_decision_proto_depIdxs = []int32{
-	0, // 0: quotalease.v1.DecisionService.Take:input_type -> quotalease.v1.TakeRequest
-	1, // 1: quotalease.v1.DecisionService.Take:output_type -> quotalease.v1.TakeReply
-	1, // [1:2] is the sub-list for method output_type
-	0, // [0:1] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	1,  // 0: quotalease.v1.TakeRequest.takes:type_name -> quotalease.v1.TakeItem
+	2,  // 1: quotalease.v1.ReserveReply.answer:type_name -> quotalease.v1.TakeReply
+	1,  // 2: quotalease.v1.AcquireRequest.takes:type_name -> quotalease.v1.TakeItem
+	2,  // 3: quotalease.v1.AcquireReply.answer:type_name -> quotalease.v1.TakeReply
+	0,  // 4: quotalease.v1.DecisionService.Take:input_type -> quotalease.v1.TakeRequest
+	3,  // 5: quotalease.v1.DecisionService.Reserve:input_type -> quotalease.v1.ReserveRequest
+	5,  // 6: quotalease.v1.DecisionService.Settle:input_type -> quotalease.v1.SettleRequest
+	7,  // 7: quotalease.v1.DecisionService.Acquire:input_type -> quotalease.v1.AcquireRequest
+	9,  // 8: quotalease.v1.DecisionService.Renew:input_type -> quotalease.v1.RenewRequest
+	11, // 9: quotalease.v1.DecisionService.Release:input_type -> quotalease.v1.ReleaseRequest
+	2,  // 10: quotalease.v1.DecisionService.Take:output_type -> quotalease.v1.TakeReply
+	4,  // 11: quotalease.v1.DecisionService.Reserve:output_type -> quotalease.v1.ReserveReply
+	6,  // 12: quotalease.v1.DecisionService.Settle:output_type -> quotalease.v1.SettleReply
+	8,  // 13: quotalease.v1.DecisionService.Acquire:output_type -> quotalease.v1.AcquireReply
+	10, // 14: quotalease.v1.DecisionService.Renew:output_type -> quotalease.v1.RenewReply
+	12, // 15: quotalease.v1.DecisionService.Release:output_type -> quotalease.v1.ReleaseReply
+	10, // [10:16] is the sub-list for method output_type
+	4,  // [4:10] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_decision_proto_init() }
@@ -256,13 +1047,16 @@ func file_quotalease_v1_decision_proto_init() {
 		return
 	}
 	file_quotalease_v1_decision_proto_msgTypes[0].OneofWrappers = []any{}
+	file_quotalease_v1_decision_proto_msgTypes[1].OneofWrappers = []any{}
+	file_quotalease_v1_decision_proto_msgTypes[5].OneofWrappers = []any{}
+	file_quotalease_v1_decision_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_decision_proto_rawDesc), len(file_quotalease_v1_decision_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

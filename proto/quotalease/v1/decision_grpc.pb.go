@@ -21,7 +21,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	DecisionService_Take_FullMethodName = "/quotalease.v1.DecisionService/Take"
+	DecisionService_Take_FullMethodName    = "/quotalease.v1.DecisionService/Take"
+	DecisionService_Reserve_FullMethodName = "/quotalease.v1.DecisionService/Reserve"
+	DecisionService_Settle_FullMethodName  = "/quotalease.v1.DecisionService/Settle"
+	DecisionService_Acquire_FullMethodName = "/quotalease.v1.DecisionService/Acquire"
+	DecisionService_Renew_FullMethodName   = "/quotalease.v1.DecisionService/Renew"
+	DecisionService_Release_FullMethodName = "/quotalease.v1.DecisionService/Release"
 )
 
 // DecisionServiceClient is the client API for DecisionService service.
@@ -32,11 +37,25 @@ const (
 //
 // A denial is RESOURCE_EXHAUSTED with the TakeReply, RetryInfo, QuotaFailure and ErrorInfo
 // (its reason in upper case) as details. An outage is UNAVAILABLE, never a denial. A request
-// that makes no sense is INVALID_ARGUMENT with the field as BadRequest detail. A peek (cost 0)
-// asks a question: its answer is OK, with allowed false where a take would be denied.
+// that makes no sense is INVALID_ARGUMENT with the field as BadRequest detail, and an id that
+// the agent does not know NOT_FOUND with the same. A peek (cost 0) asks a question: its answer
+// is OK, with allowed false where a take would be denied.
+//
+// A caller whose answer was lost repeats the call with its id, at the same agent, and gets the
+// same answer; nothing is charged twice.
 type DecisionServiceClient interface {
-	// Take charges cost to one key, or charges nothing.
+	// Take charges one key, several, or those of an operation: all or none.
 	Take(ctx context.Context, in *TakeRequest, opts ...grpc.CallOption) (*TakeReply, error)
+	// Reserve takes an estimate of a cost that is not known yet.
+	Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveReply, error)
+	// Settle says what a reservation really used.
+	Settle(ctx context.Context, in *SettleRequest, opts ...grpc.CallOption) (*SettleReply, error)
+	// Acquire starts work under concurrency limits, and takes whatever else the request names.
+	Acquire(ctx context.Context, in *AcquireRequest, opts ...grpc.CallOption) (*AcquireReply, error)
+	// Renew says that the work goes on.
+	Renew(ctx context.Context, in *RenewRequest, opts ...grpc.CallOption) (*RenewReply, error)
+	// Release says that it has ended.
+	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseReply, error)
 }
 
 type decisionServiceClient struct {
@@ -57,6 +76,56 @@ func (c *decisionServiceClient) Take(ctx context.Context, in *TakeRequest, opts 
 	return out, nil
 }
 
+func (c *decisionServiceClient) Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReserveReply)
+	err := c.cc.Invoke(ctx, DecisionService_Reserve_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *decisionServiceClient) Settle(ctx context.Context, in *SettleRequest, opts ...grpc.CallOption) (*SettleReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SettleReply)
+	err := c.cc.Invoke(ctx, DecisionService_Settle_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *decisionServiceClient) Acquire(ctx context.Context, in *AcquireRequest, opts ...grpc.CallOption) (*AcquireReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AcquireReply)
+	err := c.cc.Invoke(ctx, DecisionService_Acquire_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *decisionServiceClient) Renew(ctx context.Context, in *RenewRequest, opts ...grpc.CallOption) (*RenewReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RenewReply)
+	err := c.cc.Invoke(ctx, DecisionService_Renew_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *decisionServiceClient) Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseReply)
+	err := c.cc.Invoke(ctx, DecisionService_Release_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // DecisionServiceServer is the server API for DecisionService service.
 // All implementations must embed UnimplementedDecisionServiceServer
 // for forward compatibility.
@@ -65,11 +134,25 @@ func (c *decisionServiceClient) Take(ctx context.Context, in *TakeRequest, opts 
 //
 // A denial is RESOURCE_EXHAUSTED with the TakeReply, RetryInfo, QuotaFailure and ErrorInfo
 // (its reason in upper case) as details. An outage is UNAVAILABLE, never a denial. A request
-// that makes no sense is INVALID_ARGUMENT with the field as BadRequest detail. A peek (cost 0)
-// asks a question: its answer is OK, with allowed false where a take would be denied.
+// that makes no sense is INVALID_ARGUMENT with the field as BadRequest detail, and an id that
+// the agent does not know NOT_FOUND with the same. A peek (cost 0) asks a question: its answer
+// is OK, with allowed false where a take would be denied.
+//
+// A caller whose answer was lost repeats the call with its id, at the same agent, and gets the
+// same answer; nothing is charged twice.
 type DecisionServiceServer interface {
-	// Take charges cost to one key, or charges nothing.
+	// Take charges one key, several, or those of an operation: all or none.
 	Take(context.Context, *TakeRequest) (*TakeReply, error)
+	// Reserve takes an estimate of a cost that is not known yet.
+	Reserve(context.Context, *ReserveRequest) (*ReserveReply, error)
+	// Settle says what a reservation really used.
+	Settle(context.Context, *SettleRequest) (*SettleReply, error)
+	// Acquire starts work under concurrency limits, and takes whatever else the request names.
+	Acquire(context.Context, *AcquireRequest) (*AcquireReply, error)
+	// Renew says that the work goes on.
+	Renew(context.Context, *RenewRequest) (*RenewReply, error)
+	// Release says that it has ended.
+	Release(context.Context, *ReleaseRequest) (*ReleaseReply, error)
 	mustEmbedUnimplementedDecisionServiceServer()
 }
 
@@ -82,6 +165,21 @@ type UnimplementedDecisionServiceServer struct{}
 
 func (UnimplementedDecisionServiceServer) Take(context.Context, *TakeRequest) (*TakeReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Take not implemented")
+}
+func (UnimplementedDecisionServiceServer) Reserve(context.Context, *ReserveRequest) (*ReserveReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Reserve not implemented")
+}
+func (UnimplementedDecisionServiceServer) Settle(context.Context, *SettleRequest) (*SettleReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Settle not implemented")
+}
+func (UnimplementedDecisionServiceServer) Acquire(context.Context, *AcquireRequest) (*AcquireReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Acquire not implemented")
+}
+func (UnimplementedDecisionServiceServer) Renew(context.Context, *RenewRequest) (*RenewReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Renew not implemented")
+}
+func (UnimplementedDecisionServiceServer) Release(context.Context, *ReleaseRequest) (*ReleaseReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Release not implemented")
 }
 func (UnimplementedDecisionServiceServer) mustEmbedUnimplementedDecisionServiceServer() {}
 func (UnimplementedDecisionServiceServer) testEmbeddedByValue()                         {}
@@ -122,6 +220,96 @@ func _DecisionService_Take_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DecisionService_Reserve_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReserveRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DecisionServiceServer).Reserve(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DecisionService_Reserve_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DecisionServiceServer).Reserve(ctx, req.(*ReserveRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DecisionService_Settle_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SettleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DecisionServiceServer).Settle(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DecisionService_Settle_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DecisionServiceServer).Settle(ctx, req.(*SettleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DecisionService_Acquire_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AcquireRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DecisionServiceServer).Acquire(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DecisionService_Acquire_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DecisionServiceServer).Acquire(ctx, req.(*AcquireRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DecisionService_Renew_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RenewRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DecisionServiceServer).Renew(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DecisionService_Renew_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DecisionServiceServer).Renew(ctx, req.(*RenewRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DecisionService_Release_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DecisionServiceServer).Release(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DecisionService_Release_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DecisionServiceServer).Release(ctx, req.(*ReleaseRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // DecisionService_ServiceDesc is the grpc.ServiceDesc for DecisionService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -132,6 +320,26 @@ var DecisionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Take",
 			Handler:    _DecisionService_Take_Handler,
+		},
+		{
+			MethodName: "Reserve",
+			Handler:    _DecisionService_Reserve_Handler,
+		},
+		{
+			MethodName: "Settle",
+			Handler:    _DecisionService_Settle_Handler,
+		},
+		{
+			MethodName: "Acquire",
+			Handler:    _DecisionService_Acquire_Handler,
+		},
+		{
+			MethodName: "Renew",
+			Handler:    _DecisionService_Renew_Handler,
+		},
+		{
+			MethodName: "Release",
+			Handler:    _DecisionService_Release_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,334 @@
+package agent_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/rpc"
+	"github.com/quotalease/quotalease/agent/web"
+	"github.com/quotalease/quotalease/controlplane"
+	"github.com/quotalease/quotalease/controlplane/policy"
+	"github.com/quotalease/quotalease/ledger/memory"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// inWorld runs a test against an agent with both doors open, before the real control plane and
+// a ledger in memory. Time is the bubble's, and begins in the middle of a day, month and minute.
+func inWorld(t *testing.T, text string, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		up := &uplink{control: control(t, text)}
+		wg.Go(func() {
+			if err := up.control.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		began := time.Now()
+		cfg := agent.Config{Name: "a", Region: "eu"}
+		cfg.SetNow(func() time.Duration { return time.Hour + time.Since(began) })
+		a, err := agent.New(cfg, up)
+		if err != nil {
+			t.Fatal(err)
+		}
+		running, stop := context.WithCancel(ctx)
+		over := make(chan error, 1)
+		go func() { over <- a.Run(running) }()
+		defer func() {
+			stop()
+			if err := <-over; err != nil {
+				t.Error(err)
+			}
+		}()
+		for a.Ready() != nil {
+			time.Sleep(time.Millisecond)
+		}
+		handler, err := web.New(a, web.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, closeDoor := dial(t, a)
+		defer closeDoor()
+		test(t, &world{t: t, http: handler, grpc: pb.NewDecisionServiceClient(conn), up: up})
+	})
+}
+
+func control(t *testing.T, text string) *controlplane.ControlPlane {
+	t.Helper()
+	store, log := memory.New(time.Now), policy.NewMemoryLog(time.Now)
+	doc, err := policy.Parse([]policy.File{{Name: "test.yaml", Text: []byte(text)}}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, _, err := policy.Apply(t.Context(), log, doc, policy.SourceCLI, "tester", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.SetPolicyVersion(version)
+	cfg := controlplane.DefaultConfig()
+	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Billing, cfg.Policies = store, store, store, store, log
+	cfg.Now, cfg.Random = time.Now, rand.Reader
+	c, err := controlplane.New(cfg)
+	if err == nil {
+		err = c.Refresh(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// dial opens the gRPC door.
+func dial(t *testing.T, a *agent.Agent) (conn *grpc.ClientConn, closeDoor func()) {
+	t.Helper()
+	l := bufconn.Listen(1 << 16)
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- rpc.NewServer(a).Serve(ctx, l) }()
+	conn, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn, func() {
+		_ = conn.Close()
+		cancel()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// uplink calls the control plane in this process; each call takes two milliseconds.
+type uplink struct {
+	control *controlplane.ControlPlane
+	mu      sync.Mutex
+	down    bool
+}
+
+func (u *uplink) cut(down bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.down = down
+}
+
+func (u *uplink) travel(ctx context.Context) error {
+	u.mu.Lock()
+	down := u.down
+	u.mu.Unlock()
+	if down {
+		return status.Error(codes.Unavailable, "cut off")
+	}
+	select {
+	case <-time.After(2 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (u *uplink) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply, error) {
+	if err := u.travel(ctx); err != nil {
+		return nil, err
+	}
+	return u.control.Sync(ctx, req)
+}
+
+func (u *uplink) Spend(ctx context.Context, req *pb.SpendRequest) (*pb.SpendReply, error) {
+	if err := u.travel(ctx); err != nil {
+		return nil, err
+	}
+	return u.control.Spend(ctx, req)
+}
+
+func (u *uplink) Watch(ctx context.Context, req *pb.WatchRequest, notice func(*pb.WatchReply)) error {
+	return u.control.Watch(ctx, req.GetIncarnation(), func(m *pb.WatchReply) error { notice(m); return nil })
+}
+
+// world is one agent, seen through its doors.
+type world struct {
+	t    *testing.T
+	http http.Handler
+	grpc pb.DecisionServiceClient
+	up   *uplink
+}
+
+// told is what a caller is told, however a door writes it.
+type told struct {
+	Outcome       string // allowed, denied, peeked, outage, bad, unknown id
+	Field, Detail string // bad, unknown id
+
+	Allowed       bool   `json:"allowed"`
+	Reason        string `json:"reason"`
+	Dimension     string `json:"dimension"`
+	Limit         int64  `json:"-"` // -1: unlimited
+	Remaining     int64  `json:"-"`
+	RetryAfterMs  int64  `json:"retry_after_ms"`
+	PolicyVersion int64  `json:"policy_version"`
+	Shadow        bool   `json:"shadow"`
+	ResetMs       int64  `json:"reset_ms"`
+	Largest       int64  `json:"largest"`
+
+	ID        string `json:"id"`
+	Estimate  int64  `json:"estimate"`
+	Actual    int64  `json:"actual"`
+	ExpiresMs int64  `json:"expires_ms"`
+	WaitedMs  int64  `json:"waited_ms"`
+
+	header http.Header
+}
+
+// post asks over HTTP.
+func (w *world) post(what, body string) told {
+	w.t.Helper()
+	rec := httptest.NewRecorder()
+	w.http.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/"+what, strings.NewReader(body)))
+	var v told
+	var loose struct {
+		Limit, Remaining any
+		Detail           string
+	}
+	if err := json.Unmarshal(rec.Body.Bytes(), &v); err != nil {
+		w.t.Fatalf("%s %s: %s: %v", what, body, rec.Body, err)
+	}
+	if err := json.Unmarshal(rec.Body.Bytes(), &loose); err != nil {
+		w.t.Fatal(err)
+	}
+	v.header = rec.Header()
+	switch n, isNumber := loose.Limit.(float64); {
+	case isNumber:
+		left, _ := loose.Remaining.(float64)
+		v.Limit, v.Remaining = int64(n), int64(left)
+	case loose.Limit == "unlimited":
+		v.Limit = -1
+	}
+	v.Detail = strings.TrimPrefix(loose.Detail, v.Field+": ")
+	switch rec.Code {
+	case 200:
+		v.Outcome = "allowed"
+		if v.Reason != "" && !v.Allowed {
+			v.Outcome = "peeked"
+		}
+	case 400:
+		v.Outcome = "bad"
+	case 404:
+		v.Outcome = "unknown id"
+	case 429:
+		v.Outcome = "denied"
+	case 503:
+		v.Outcome, v.Reason = "outage", ""
+	default:
+		w.t.Fatalf("%s %s: status %d", what, body, rec.Code)
+	}
+	return v
+}
+
+// call asks the same over gRPC.
+func (w *world) call(what, body string) told {
+	w.t.Helper()
+	ctx := w.t.Context()
+	read := func(m proto.Message) {
+		if err := protojson.Unmarshal([]byte(body), m); err != nil {
+			w.t.Fatalf("%s %s: %v", what, body, err)
+		}
+	}
+	var v told
+	var err error
+	switch what {
+	case "take":
+		var req pb.TakeRequest
+		read(&req)
+		var reply *pb.TakeReply
+		reply, err = w.grpc.Take(ctx, &req)
+		v.answer(reply)
+	case "reserve":
+		var req pb.ReserveRequest
+		read(&req)
+		var reply *pb.ReserveReply
+		reply, err = w.grpc.Reserve(ctx, &req)
+		v.answer(reply.GetAnswer())
+		v.ID, v.Estimate = reply.GetId(), reply.GetEstimate()
+	case "settle":
+		var req pb.SettleRequest
+		read(&req)
+		var reply *pb.SettleReply
+		reply, err = w.grpc.Settle(ctx, &req)
+		v.ID, v.Actual = reply.GetId(), reply.GetActual()
+	case "acquire":
+		var req pb.AcquireRequest
+		read(&req)
+		var reply *pb.AcquireReply
+		reply, err = w.grpc.Acquire(ctx, &req)
+		v.answer(reply.GetAnswer())
+		v.ID, v.ExpiresMs, v.WaitedMs = reply.GetId(), reply.GetExpiresMs(), reply.GetWaitedMs()
+	case "renew":
+		var req pb.RenewRequest
+		read(&req)
+		var reply *pb.RenewReply
+		reply, err = w.grpc.Renew(ctx, &req)
+		v.ID, v.ExpiresMs = reply.GetId(), reply.GetExpiresMs()
+	case "release":
+		var req pb.ReleaseRequest
+		read(&req)
+		var reply *pb.ReleaseReply
+		reply, err = w.grpc.Release(ctx, &req)
+		v.ID = reply.GetId()
+	}
+	v.judge(w.t, err)
+	return v
+}
+
+func (v *told) answer(a *pb.TakeReply) {
+	v.Allowed, v.Reason, v.Dimension = a.GetAllowed(), a.GetReason(), a.GetDimension()
+	v.Limit, v.Remaining, v.RetryAfterMs, v.PolicyVersion = a.GetLimit(), a.GetRemaining(), a.GetRetryAfterMs(), a.GetPolicyVersion()
+	v.Shadow, v.ResetMs, v.Largest = a.GetShadow(), a.GetResetMs(), a.GetLargest()
+}
+
+func (v *told) judge(t *testing.T, err error) {
+	t.Helper()
+	if err == nil {
+		v.Outcome = "allowed"
+		if v.Reason != "" && !v.Allowed {
+			v.Outcome = "peeked"
+		}
+		return
+	}
+	v.Outcome = map[codes.Code]string{
+		codes.InvalidArgument: "bad", codes.NotFound: "unknown id", codes.ResourceExhausted: "denied", codes.Unavailable: "outage",
+	}[status.Code(err)]
+	if v.Outcome == "" {
+		t.Fatal(err)
+	}
+	for _, d := range status.Convert(err).Details() {
+		switch d := d.(type) {
+		case *pb.TakeReply:
+			v.answer(d)
+		case *errdetails.BadRequest:
+			v.Field, v.Detail = d.GetFieldViolations()[0].GetField(), d.GetFieldViolations()[0].GetDescription()
+		case *errdetails.RetryInfo:
+			v.RetryAfterMs = agent.RoundUp(d.GetRetryDelay().AsDuration(), time.Millisecond)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package rpc
+
+import (
+	"context"
+
+	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/agent/door"
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+type decisions struct {
+	pb.UnimplementedDecisionServiceServer
+	agent door.Agent
+}
+
+// Take decides one request. A denied take is an error, so that a caller who looks at nothing
+// else is stopped. A denied peek is OK with allowed false: it asked, and here is the answer.
+func (s *decisions) Take(ctx context.Context, req *pb.TakeRequest) (*pb.TakeReply, error) {
+	r := requestOf(req)
+	d, err := door.Take(ctx, s.agent, &r)
+	switch {
+	case err != nil:
+		return nil, errorStatus(r.Key(), err)
+	case !d.Allowed && !r.Peek():
+		return nil, deniedStatus("take", r.Tenant, d)
+	}
+	return replyOf(d), nil
+}
+
+// asksForUnits is what take and acquire have in common.
+type asksForUnits interface {
+	GetTenant() string
+	GetDimension() string
+	GetId() string
+	GetTakes() []*pb.TakeItem
+	GetOperation() string
+}
+
+func requestOf(req *pb.TakeRequest) door.Request {
+	r := readRequest(req)
+	r.Cost, r.Times = req.Cost, req.Times
+	return r
+}
+
+func readRequest(req asksForUnits) door.Request {
+	r := door.Request{Tenant: req.GetTenant(), Dimension: req.GetDimension(), Operation: req.GetOperation(), ID: given(req.GetId())}
+	for _, t := range req.GetTakes() {
+		item := core.DimensionCost{Dimension: t.GetDimension(), Cost: 1}
+		if t.Cost != nil {
+			item.Cost = t.GetCost()
+		}
+		r.Takes = append(r.Takes, item)
+	}
+	return r
+}
+
+// given is an id, or nil where there is none.
+func given(id string) *string {
+	if id == "" {
+		return nil
+	}
+	return &id
+}
+
+// Reserve takes an estimate. A denial is that of a take.
+func (s *decisions) Reserve(ctx context.Context, req *pb.ReserveRequest) (*pb.ReserveReply, error) {
+	r := door.Reservation{ID: given(req.GetId()), Tenant: req.GetTenant(), Dimension: req.GetDimension(),
+		Estimate: req.GetEstimate(), Maximum: req.GetMaximum()}
+	made, err := door.Reserve(ctx, s.agent, &r)
+	switch {
+	case err != nil:
+		return nil, errorStatus(quota.Key{Tenant: r.Tenant, Dimension: r.Dimension}, err)
+	case !made.Allowed:
+		return nil, deniedStatus("reserve", r.Tenant, made.Decision)
+	}
+	return &pb.ReserveReply{Answer: replyOf(made.Decision), Id: made.ID, Estimate: r.Estimate}, nil
+}
+
+// Settle says what a reservation used.
+func (s *decisions) Settle(_ context.Context, req *pb.SettleRequest) (*pb.SettleReply, error) {
+	if err := door.Settle(s.agent, req.GetId(), req.Actual); err != nil {
+		return nil, errorStatus(quota.Key{}, err)
+	}
+	return &pb.SettleReply{Id: req.GetId(), Actual: req.GetActual()}, nil
+}
+
+// Acquire starts work under concurrency limits. A denial is that of a take.
+func (s *decisions) Acquire(ctx context.Context, req *pb.AcquireRequest) (*pb.AcquireReply, error) {
+	r := door.Acquisition{Request: readRequest(req), HoldMs: req.GetHoldMs(), WaitMs: req.GetWaitMs()}
+	r.Cost, r.Times = req.Cost, req.Times
+	p, err := door.Acquire(ctx, s.agent, &r)
+	switch {
+	case err != nil:
+		return nil, errorStatus(r.Key(), err)
+	case !p.Allowed:
+		return nil, deniedStatus("acquire", r.Tenant, p.Decision)
+	}
+	return &pb.AcquireReply{Answer: replyOf(p.Decision), Id: p.ID, ExpiresMs: p.Expires.Milliseconds(), WaitedMs: p.Waited.Milliseconds()}, nil
+}
+
+// Renew says that a permit's work goes on.
+func (s *decisions) Renew(_ context.Context, req *pb.RenewRequest) (*pb.RenewReply, error) {
+	left, err := door.Renew(s.agent, req.GetTenant(), req.GetId())
+	if err != nil {
+		return nil, errorStatus(quota.Key{Tenant: req.GetTenant()}, err)
+	}
+	return &pb.RenewReply{Id: req.GetId(), ExpiresMs: left.Milliseconds()}, nil
+}
+
+// Release says that it has ended.
+func (s *decisions) Release(_ context.Context, req *pb.ReleaseRequest) (*pb.ReleaseReply, error) {
+	if err := door.Release(s.agent, req.GetTenant(), req.GetId()); err != nil {
+		return nil, errorStatus(quota.Key{Tenant: req.GetTenant()}, err)
+	}
+	return &pb.ReleaseReply{Id: req.GetId()}, nil
+}
