@@ -10,8 +10,8 @@ import (
 
 // rate judges rate limits (DESIGN 3.9): use in any interval t is at most burst + rate*t + B. A
 // bucket of burst + B that fills at rate and never runs dry says the same of every interval at
-// once. It fills as the account's clock goes, which is the ledger's; between two transactions an
-// agent's clock counts, with what that may be off. What the exact lane spends is used when the
+// once. It fills as the account's clock goes, which is the ledger's, or as an agent's does, with
+// what that may be off, whichever is faster: a trickle goes by the latter. What the exact lane spends is used when the
 // ledger decides it, and what passes without a lease is not in it.
 type rate struct {
 	level float64 // of the bucket; below zero only as far as time since the last transaction goes
@@ -57,7 +57,8 @@ func (r *rate) committed(o *Oracle, m Moment, a *account, before ledger.Account,
 		if before.Terms != row.Terms {
 			r.olds = append(r.olds, capacity{int64(before.Limit.Units) + int64(before.Budget.Units), m.At + longestUse})
 		}
-		r.level += fills(before.Terms, row.Clock.Sub(before.Clock))
+		since := m.At - r.at
+		r.level += fills(before.Terms, max(row.Clock.Sub(before.Clock), since+o.drifted(since)))
 	}
 	r.at = m.At
 	r.level -= float64(a.sum.spent - r.spent)

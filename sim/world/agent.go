@@ -55,6 +55,7 @@ type node struct {
 	random *stream
 	twin   *node // a copy that runs in step until it is let loose
 	asleep bool  // it is such a copy: nothing that it does counts
+	copied bool  // it has a copy, or is one: what stood in line for the exact lane both send
 
 	dead     bool
 	wakes    time.Duration // suspended until then
@@ -298,7 +299,7 @@ func (n *node) spend(req *pb.SpendRequest) {
 		if err != nil {
 			return nil, err
 		}
-		n.world.decided(reply.GetDecisions(), !n.is(req.GetHello()), nil, req.GetItems())
+		n.world.decided(reply.GetDecisions(), n.copied || !n.is(req.GetHello()), nil, req.GetItems())
 		n.allOrNone(req, reply)
 		for i, d := range reply.GetDecisions() {
 			if void := req.GetItems()[i].GetNotAfterUs(); d.GetAmount() > 0 && d.GetIssuedAtUs() > void {

@@ -163,6 +163,7 @@ func (w *World) release(n *node) {
 		return
 	}
 	n.twin, t.asleep = nil, false
+	n.copied, t.copied = true, true
 	t.random.reseed(w.seed, 5, uint64(n.place.index), uint64(n.place.starts))
 	w.oracle.Copied(n.core.Incarnation(), n.holder, t.holder)
 	w.twins[n.place.index] = t
