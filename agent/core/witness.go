@@ -9,6 +9,15 @@ type Part struct {
 	Lease ID   // it has units of it; nil: it has none
 	Spend ID   // its item in the exact lane; nil: it has none there
 	Free  bool // it passes without a lease
+
+	Reason quota.Reason // of what passes so
+	Slots  []SlotsOf    // of a concurrency limit
+}
+
+// SlotsOf is slots of one lease, or, where the ledger never granted that, without one.
+type SlotsOf struct {
+	Lease ID
+	Slots int64
 }
 
 // EachPart calls what for every key of the group, in the order in which they are taken. Who
@@ -23,6 +32,12 @@ func (g *Group) EachPart(what func(Part)) {
 		}
 		if p.spend != nil {
 			x.Spend = p.spend.id
+		}
+		if x.Free {
+			x.Reason = p.taken.Reason
+		}
+		for _, h := range p.holds {
+			x.Slots = append(x.Slots, SlotsOf{Lease: h.lease.id, Slots: h.slots})
 		}
 		what(x)
 	}

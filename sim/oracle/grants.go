@@ -11,6 +11,7 @@ import (
 type places struct {
 	granted, leased, spent, unleased   int64
 	outstanding, held, uncertain, back int64
+	emergency, extended                int64 // authorised for outages, and of that used
 	expired, revoked, returned         int64 // the same by cause, as the audit counters say it
 }
 
@@ -26,10 +27,12 @@ func (p *places) add(q places, sign int64) {
 	p.expired += sign * q.expired
 	p.revoked += sign * q.revoked
 	p.returned += sign * q.returned
+	p.emergency += sign * q.emergency
+	p.extended += sign * q.extended
 }
 
 // settled is S.
-func (p *places) settled() int64 { return p.leased + p.spent + p.unleased }
+func (p *places) settled() int64 { return p.leased + p.spent + p.unleased + p.extended }
 
 // charged is S + O + H.
 func (p *places) charged() int64 { return p.settled() + p.outstanding + p.held }
@@ -42,6 +45,8 @@ type grant struct {
 	ends   time.Duration // true time after which no holder may spend it
 	grace  time.Duration // by the policy at the decision
 	offset time.Duration // of the ledger's clock to true time then
+	made   time.Duration // slots: true time of the grant or the last renewal
+	clock  time.Time     // the ledger's then
 	told   bool          // a caller was told of this spend
 }
 
@@ -55,12 +60,18 @@ func (o *Oracle) Commit(m Moment, c ledger.Changes) {
 	for _, g := range c.NewGrants {
 		o.newGrant(m, g)
 		o.denials = o.denials || g.State == ledger.Denied && g.Reason != quota.Cancelled
+		if o.adjusted(g) {
+			continue
+		}
 		if g.Amount > 0 || g.State == ledger.Denied {
 			news = append(news, g)
 		}
 	}
 	for _, g := range c.Grants {
 		o.changed(m, g)
+	}
+	for _, s := range c.Statements {
+		o.stated(m, s)
 	}
 	for i := range c.Accounts {
 		o.committed(m, &c.Accounts[i], news)
@@ -72,8 +83,12 @@ func (o *Oracle) newGrant(m Moment, g ledger.Grant) {
 		o.Break(m.At, SameAnswer, "id %s was recorded twice, as %s and as %s", short(g.ID), was.row.State, g.State)
 		return
 	}
-	r := &grant{offset: offset(m)}
+	r := &grant{offset: offset(m), made: m.At, clock: g.IssuedAt}
 	o.grants[g.ID] = r
+	if g.Kind == ledger.KindCredit || g.Kind == ledger.KindRelease {
+		r.row = g
+		return
+	}
 	if g.Amount > 0 {
 		o.decided(m, g)
 		// A holder's clock may run slow; the ledger's own jumps do not concern it.
@@ -105,7 +120,7 @@ func (o *Oracle) decided(m Moment, g ledger.Grant) {
 	if g.StartsAt.After(from) {
 		from = g.StartsAt
 	}
-	if !w.Contains(from) || g.Kind == ledger.KindLease && !w.Endless() && g.ExpiresAt.After(w.End) {
+	if !w.Contains(from) || g.Kind != ledger.KindSpend && !w.Endless() && g.ExpiresAt.After(w.End) {
 		o.Break(m.At, InWindow, "%s was granted in %s for %s to %s", short(g.ID), w, clock(from), clock(g.ExpiresAt))
 	}
 	if g.Kind == ledger.KindLease && g.TTL > g.ExpiresAt.Sub(g.IssuedAt) {
@@ -121,8 +136,13 @@ func (o *Oracle) changed(m Moment, g ledger.Grant) {
 		return
 	}
 	was := r.row
+	if g.Kind == ledger.KindSlots {
+		o.slotsChanged(m, r, g)
+	} else if !g.ExpiresAt.Equal(was.ExpiresAt) {
+		o.Break(m.At, SameAnswer, "%s expires at %s and expired at %s", short(g.ID), clock(g.ExpiresAt), clock(was.ExpiresAt))
+	}
 	if g.Amount != was.Amount || g.Account != was.Account || g.Kind != was.Kind || g.Agent != was.Agent ||
-		g.Reason != was.Reason || !g.ExpiresAt.Equal(was.ExpiresAt) || g.Generation != was.Generation {
+		g.Reason != was.Reason || g.Generation != was.Generation {
 		o.Break(m.At, SameAnswer, "the decision on %s changed from %d %q to %d %q", short(g.ID), was.Amount, was.Reason, g.Amount, g.Reason)
 	}
 	if g.Taken < was.Taken || g.Refunded < was.Refunded || g.Back < was.Back {
@@ -149,10 +169,14 @@ func (o *Oracle) moved(m Moment, was, g ledger.Grant) {
 		if ratcheted := o.account(g.Account).row.Clock; ratcheted.After(now) {
 			now = ratcheted
 		}
-		if now.Before(g.ExpiresAt.Add(grace)) {
+		if g.Kind == ledger.KindSlots {
+			grace = was.ClosesAt.Sub(was.ExpiresAt)
+		}
+		if now.Before(was.ExpiresAt.Add(grace)) {
 			o.Break(m.At, Closes, "lease %s expires at %s and was closed at %s, the grace is %s", short(g.ID), clock(g.ExpiresAt), clock(now), grace)
 		}
 	case (was.State == ledger.Live || was.State == ledger.Closed) && g.State == ledger.Final:
+	case g.Kind == ledger.KindSlots && g.State == ledger.Closed && g.InUse > 0: // work that goes on after its end
 	default:
 		o.Break(m.At, SameAnswer, "%s went from %s to %s", short(g.ID), was.State, g.State)
 	}
@@ -166,12 +190,14 @@ func (o *Oracle) place(m Moment, r *grant, g ledger.Grant) {
 	r.row, r.at = g, whereIs(g)
 	a.sum.add(r.at, 1)
 	p := r.at
-	if g.Kind == ledger.KindLease && g.Amount > 0 {
+	if g.Kind != ledger.KindSpend && g.Kind != ledger.KindEmergency && g.Amount > 0 && (g.Kind != ledger.KindSlots || g.State != ledger.Final) {
 		if all := p.leased + p.outstanding + p.held + p.uncertain + p.back; all != int64(g.Amount) || p.outstanding < 0 || p.held < 0 || p.uncertain < 0 {
 			o.Break(m.At, Conserved, "of the %d units of %s: used %d, outstanding %d, held %d, uncertain %d, returned %d",
 				g.Amount, short(g.ID), p.leased, p.outstanding, p.held, p.uncertain, p.back)
 		}
 		switch grew := g.Uncertain - was.Uncertain; {
+		case grew > 0 && a.freed > 0: // by an operator
+			a.freed -= int64(grew)
 		case grew > 0 && g.Class == quota.Hard:
 			o.Break(m.At, Released, "%d units of %s, a hard lease, were given back unconfirmed", g.Uncertain, short(g.ID))
 		case grew > 0 && g.Class == quota.Bounded:
@@ -186,6 +212,9 @@ func (o *Oracle) place(m Moment, r *grant, g ledger.Grant) {
 // whereIs reads one record.
 func whereIs(g ledger.Grant) places {
 	use, amount := int64(g.Taken-g.Refunded), int64(g.Amount)
+	if g.Kind == ledger.KindSlots {
+		use = int64(g.InUse)
+	}
 	if g.Kind == ledger.KindSpend {
 		if g.State == ledger.Denied || g.State == ledger.Withdrawn {
 			return places{unleased: use}
@@ -194,6 +223,9 @@ func whereIs(g ledger.Grant) places {
 	}
 	p := places{granted: amount, back: int64(g.Back)}
 	p.leased = min(use, amount-p.back)
+	if g.Kind == ledger.KindEmergency {
+		return places{extended: p.leased, unleased: use - p.leased, emergency: amount - p.back}
+	}
 	p.unleased = use - p.leased
 	rest := amount - p.back - p.leased
 	switch g.State {
@@ -202,12 +234,16 @@ func whereIs(g ledger.Grant) places {
 	case ledger.Closed:
 		p.uncertain = int64(g.Uncertain)
 		p.held = rest - p.uncertain
-	default: // whatever is left over has no place
+	default: // whatever is left over has no place: of slots, time has ended it
+	}
+	ended := p.held + p.uncertain
+	if g.State == ledger.Final {
+		ended = rest
 	}
 	if g.RevokedAt.IsZero() {
-		p.returned, p.expired = p.back, p.held+p.uncertain
+		p.returned, p.expired = p.back, ended
 	} else {
-		p.revoked = p.back + p.held + p.uncertain
+		p.revoked = p.back + ended
 	}
 	return p
 }
@@ -240,7 +276,7 @@ func (o *Oracle) Answered(m Moment, x Answer) {
 	}
 	g := r.row
 	if x.Amount != int64(g.Amount) || x.Reason != g.Reason || x.Generation != g.Generation ||
-		x.Amount > 0 && g.Kind == ledger.KindLease && x.TTL != g.TTL {
+		x.Amount > 0 && g.Kind != ledger.KindSpend && x.TTL != g.TTL {
 		o.Break(m.At, SameAnswer, "%s was decided as %d %q and is told as %d %q", short(x.ID), g.Amount, g.Reason, x.Amount, x.Reason)
 	}
 }

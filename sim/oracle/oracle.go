@@ -24,6 +24,8 @@ const (
 	Released       Promise = "only what the class allows is given back"             // 3.2
 	Reasoned       Promise = "a denial has its reason"                              // 3.5
 	Committed      Promise = "committed and overshoot are recorded"                 // 3.8
+	Potted         Promise = "allowances for outages are within their pot"          // 6
+	Stated         Promise = "statements say what the ledger knows"                 // 7
 	Grown          Promise = "growth raises the generation"                         // 1
 	InForce        Promise = "decisions are made under the policy in force"         // 2
 	InWindow       Promise = "nothing crosses a window"                             // 4.6
@@ -113,12 +115,18 @@ type account struct {
 
 	judge     judge
 	moved     int64 // from H to U, by the transaction at hand
+	freed     int64 // of that, by an operator
+	credit    int64 // that operators gave
 	largest   int64 // largest Q + U at a grant or spend
 	committed int64
 	overshoot int64
-	over      int64              // that reservations which were settled with less may have left charged
-	lossy     bool               // an agent that had to do with it was lost or copied
-	without   map[ledger.ID]bool // incarnations that used it without a lease
+
+	allowances  map[ledger.ID]ledger.ID // the latest of each agent
+	stated      ledger.Statement        // the latest
+	settledOnce bool                    // nothing was open after its window was closed
+	over        int64                   // that reservations which were settled with less may have left charged
+	lossy       bool                    // an agent that had to do with it was lost or copied
+	without     map[ledger.ID]bool      // incarnations that used it without a lease
 }
 
 // Use is what callers were really allowed in one account.
@@ -126,11 +134,12 @@ type Use struct {
 	Leased   int64 // from leases
 	Spent    int64 // through the exact lane
 	Unleased int64 // without a lease
+	Extended int64 // from allowances for outages
 	Copied   int64 // the most that copies of agents may spend twice
 }
 
 // Total is T.
-func (u Use) Total() int64 { return u.Leased + u.Spent + u.Unleased }
+func (u Use) Total() int64 { return u.Leased + u.Spent + u.Unleased + u.Extended }
 
 // State is what the oracle knows of an account, for questions and for comparing worlds.
 type State struct {

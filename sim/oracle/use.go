@@ -60,7 +60,7 @@ func (o *Oracle) Used(m Moment, h Holder, id ledger.ID, units int64) {
 		return
 	}
 	r, ok := o.grants[id]
-	if !ok || r.row.Kind != ledger.KindLease || r.row.Amount == 0 {
+	if !ok || r.row.Kind != ledger.KindLease && r.row.Kind != ledger.KindEmergency || r.row.Amount == 0 {
 		o.Break(m.At, Backed, "%d units were taken from %s, which was never granted", units, short(id))
 		return
 	}
@@ -70,9 +70,13 @@ func (o *Oracle) Used(m Moment, h Holder, id ledger.ID, units int64) {
 		o.Break(m.At, Backed, "%d units were taken from lease %s of %d", x.used, short(id), g.Amount)
 	}
 	a := o.account(g.Account)
-	a.use.Leased += units
-	a.judge.took(units)
-	if units <= 0 {
+	if g.Kind == ledger.KindEmergency {
+		a.use.Extended += units
+	} else {
+		a.use.Leased += units
+		a.judge.took(units)
+	}
+	if units < 0 {
 		return
 	}
 	if x.final {
@@ -204,10 +208,13 @@ func (o *Oracle) Forgotten(id ledger.AccountID) { o.account(id).lossy = true }
 // by both.
 func (o *Oracle) Copied(incarnation ledger.ID, from, to Holder) {
 	for id, r := range o.grants {
-		if r.row.Agent != incarnation || r.row.Kind != ledger.KindLease || r.row.Amount == 0 {
+		if r.row.Agent != incarnation || r.row.Kind == ledger.KindSpend || r.row.Amount == 0 {
 			continue
 		}
 		x := *o.held(from, id)
+		if r.row.Kind == ledger.KindSlots { // what runs is not doubled, and may end at any time
+			x.used = 0
+		}
 		o.holders[holding{to, id}] = &x
 		if !x.final {
 			o.account(r.row.Account).use.Copied += int64(r.row.Amount) - x.used
@@ -224,6 +231,7 @@ type Report struct {
 	Returned int64
 	Final    bool
 	Unleased bool
+	Slots    bool
 }
 
 // Sent tells of a report at the moment when it is made.
@@ -232,6 +240,16 @@ func (o *Oracle) Sent(m Moment, h Holder, x Report) {
 		return
 	}
 	was := o.held(h, x.ID)
+	if x.Slots {
+		if x.Returned < was.returned || was.used > 0 && x.Final {
+			o.Break(m.At, Cumulative, "slots %s are reported as returned %d after %d, %d are in use", short(x.ID), x.Returned, was.returned, was.used)
+		}
+		was.returned = x.Returned
+		if r, ok := o.grants[x.ID]; ok && was.used > int64(r.row.Amount)-x.Returned {
+			o.Break(m.At, Cumulative, "slots %s of %d are reported as returned %d while %d are in use", short(x.ID), r.row.Amount, x.Returned, was.used)
+		}
+		return
+	}
 	if x.Unleased {
 		return // refused as too much at once it is said anew in smaller steps
 	}

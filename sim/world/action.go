@@ -17,6 +17,7 @@ const (
 	Peek
 	Several
 	Reserve
+	Acquire
 
 	LoseRequest
 	LoseReply
@@ -45,6 +46,8 @@ const (
 	CommitBroken
 	CommitUnheard
 	Revoke
+	Credit
+	ReleaseHeld
 	ChangeLimit
 	ChangeClass
 	ChangeBudget
@@ -58,15 +61,22 @@ const (
 	Drifted
 	Boundary
 	ClockSuspect
+	Ahead
+	Trickle
+	Extended
+	Work
+	Renewed
+	Amended
+	Folded
 
 	kinds
 
-	lastCall = Reserve
+	lastCall = Acquire
 )
 
 // kindNames are the words of tables and of JSON.
 var kindNames = [kinds]string{
-	Take: "take", Peek: "peek", Several: "take of several keys", Reserve: "reservation",
+	Take: "take", Peek: "peek", Several: "take of several keys", Reserve: "reservation", Acquire: "acquire",
 	LoseRequest: "request lost", LoseReply: "reply lost", RepeatRequest: "request repeated",
 	DelayRequest: "request delayed", DelayReply: "reply delayed", Cut: "link cut",
 	CutOneWay: "link cut one way", Partition: "partition", Suspend: "agent suspended",
@@ -76,9 +86,12 @@ var kindNames = [kinds]string{
 	DatabaseDown: "database down", DatabaseForward: "database clock forward", DatabaseBack: "database clock back",
 	DatabaseAstray: "database clock astray", CommitUnknown: "commit unknown", CommitConflict: "commit in conflict",
 	CommitBroken: "commit broken", CommitUnheard: "commit unheard of", Revoke: "leases revoked",
+	Credit: "limit credited", ReleaseHeld: "held units released",
 	ChangeLimit: "limit changed", ChangeClass: "class changed", ChangeBudget: "budget changed",
 	RemoveDimension: "dimension removed", RemoveTenant: "tenant removed", CutWatch: "watch cut", LoseNotices: "notices lost",
 	Reordered: "messages reordered", Drifted: "agent's clock drifts", Boundary: "window boundary", ClockSuspect: "clocks disagree",
+	Ahead: "lease ahead of its window", Trickle: "trickle", Extended: "outage on an allowance", Work: "work on slots",
+	Renewed: "slots renewed", Amended: "statement amended", Folded: "records folded",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -103,6 +116,7 @@ type Action struct {
 	Cost    int64
 	For     time.Duration // how long it lasts, or by how much
 	Leaves  time.Duration // of a caller: it leaves before its answer; 0: it stays
+	Waits   time.Duration // of work: how long its caller waits for slots
 	Policy  int           // of the documents
 	Actual  int64         // of a reservation, what was used in the end, For later; For 0: nobody says
 	Mask    int           // agents of a partition or dimensions of a caller, by place; of a one-way cut, 1: replies
@@ -126,6 +140,12 @@ func (a Action) String() string {
 			s += fmt.Sprintf(" %s/%s", a.Key.Tenant, t.Dimension)
 		}
 		return s
+	case Acquire:
+		s := fmt.Sprintf("a caller at %s acquires %d each of", agent, a.Cost)
+		for _, t := range takesOf(a) {
+			s += fmt.Sprintf(" %s/%s", a.Key.Tenant, t.Dimension)
+		}
+		return s + fmt.Sprintf(" for %s, and waits %s", a.For, a.Waits)
 	case Reserve:
 		return fmt.Sprintf("a caller at %s reserves %d of %s, and uses %d within %s", agent, a.Cost, a.Key, a.Actual, a.For)
 	case LoseRequest, LoseReply:
@@ -196,6 +216,10 @@ func (a Action) world() string {
 		return "the next commit fails: nothing is written"
 	case CommitUnheard:
 		return "the next commit is done, and its replica hears of a failure"
+	case Credit:
+		return fmt.Sprintf("an operator adds %d to the limit of %s%s", a.Cost, a.Key, a.earlier())
+	case ReleaseHeld:
+		return fmt.Sprintf("an operator releases %d held units of %s%s", a.Cost, a.Key, a.earlier())
 	case Revoke:
 		return fmt.Sprintf("an operator revokes the leases of %s", a.Key)
 	case ChangeLimit, ChangeClass, ChangeBudget, RemoveDimension, RemoveTenant:
@@ -206,6 +230,13 @@ func (a Action) world() string {
 		return fmt.Sprintf("the next notices to %s are lost", agentName(a.Agent))
 	}
 	return a.Kind.String()
+}
+
+func (a Action) earlier() string {
+	if a.Mask == 1 {
+		return " in the window before"
+	}
+	return ""
 }
 
 func agentName(place int) string   { return fmt.Sprintf("a%d", place+1) }

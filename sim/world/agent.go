@@ -73,6 +73,7 @@ type node struct {
 	listener *controlplane.Listener
 	waiting  []*caller
 	several  []*several
+	acquires int
 	// balance is what leases of a key lack that no caller was told of.
 	balance map[quota.Key]int64
 	asked   map[askFor]*pb.Ask // in flight
@@ -232,8 +233,11 @@ func (n *node) sent(req *pb.SyncRequest) {
 		}
 		w.oracle.Sent(m, n.holder, oracle.Report{
 			ID: uuid.FromBytesOrNil(r.GetGrantId()), Taken: r.GetTaken(), Refunded: r.GetRefunded(),
-			Returned: r.GetReturned(), Final: r.GetFinal(), Unleased: r.GetUnleased(),
+			Returned: r.GetReturned(), Final: r.GetFinal(), Unleased: r.GetUnleased(), Slots: r.GetSeq() > 0,
 		})
+	}
+	for _, r := range req.GetRenewals() {
+		w.oracle.Sent(m, n.holder, oracle.Report{ID: uuid.FromBytesOrNil(r.GetGrantId()), Returned: r.GetReturned(), Slots: true})
 	}
 	for _, c := range req.GetCancels() {
 		n.settled(c.GetGrantId())

@@ -160,6 +160,10 @@ func (n *node) allowed(key quota.Key, cost int64, o core.Outcome, spend core.ID)
 	switch {
 	case o.Reason == quota.OpenMode || o.Reason == quota.Cold:
 		return n.passedFree(key, cost)
+	case o.Reason == quota.Extended:
+		w.fire(Extended)
+		n.balance[key] -= cost
+		return w.oracle.AccountOf(lease)
 	case !spent.IsNil():
 		if spent != spend || n.approved[spent] != cost {
 			w.broken(oracle.Backed, "%s allowed %d of %s by spend %s, which the ledger did not grant it", n.name, cost, key, shortID(spent))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/controlplane/policy"
-	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 	"github.com/quotalease/quotalease/sim/oracle"
 )
 
@@ -21,7 +20,7 @@ func (w *World) act(a Action) {
 		w.say("* %s", a)
 	}
 	switch a.Kind {
-	case Take, Peek, Several, Reserve:
+	case Take, Peek, Several, Reserve, Acquire:
 		if p.node != nil {
 			p.node.serve(a)
 		}
@@ -45,14 +44,8 @@ func (w *World) act(a Action) {
 		p.wall += a.For
 	case CrashReplica, SkewReplica, NudgeReplica, LagReplica:
 		w.strikeReplica(a, r)
-	case Revoke:
-		if r.cp == nil {
-			return
-		}
-		w.fire(a.Kind)
-		_, err := r.cp.RevokeLeases(context.Background(), &pb.RevokeLeasesRequest{
-			Key: &pb.Key{Tenant: a.Key.Tenant, Dimension: a.Key.Dimension}, Who: "operator", Why: "simulation"})
-		w.expectOutage(err, "revoke")
+	case Revoke, Credit, ReleaseHeld:
+		w.operate(a, r)
 	case CutWatch:
 		w.fire(a.Kind)
 		p.deaf = w.now + a.For

@@ -36,7 +36,7 @@ func everyAsk(setup Setup) (asks []Ask) {
 	for agent := range setup.Agents {
 		for _, copied := range []bool{false, true} {
 			for _, tenant := range tenants {
-				for _, dimension := range dimensions {
+				for _, dimension := range dimensions[:slotsFrom] {
 					asks = append(asks, Ask{Agent: agent, Copy: copied, Key: quota.Key{Tenant: tenant, Dimension: dimension}})
 				}
 			}
@@ -126,10 +126,10 @@ func (w *World) result(s Script) Result {
 
 // Times after the last trouble.
 const (
-	restFor  = longestTTL + longestGrace + 4*time.Second // everything must have come to rest by then
-	watchFor = 3 * time.Second                           // at rest agents hardly talk
-	asksFor  = longestTTL + longestGrace + 2*time.Second // who asks again and again is served by then
-	mostRest = 20                                        // Syncs of an agent in watchFor
+	restFor  = longestTTL + longestGrace + longestRun + 4*time.Second // everything must have come to rest by then
+	watchFor = 3 * time.Second                                        // at rest agents hardly talk
+	asksFor  = longestTTL + longestGrace + 2*time.Second              // who asks again and again is served by then
+	mostRest = 20                                                     // Syncs of an agent in watchFor
 )
 
 // settle is the end of every history: trouble ends, and everything has to come to rest. Then

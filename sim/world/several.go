@@ -1,6 +1,7 @@
 package world
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ type several struct {
 	node    *node
 	group   *core.Group
 	twin    *several
+	runs    time.Duration         // of work
 	spends  map[quota.Key]core.ID // its items in the exact lane, once sent
 	lost    map[quota.Key]core.ID // what it held of the original's leases when its node became another incarnation
 	answers int
@@ -37,7 +39,7 @@ func takesOf(a Action) (takes []core.DimensionCost) {
 func (n *node) serve(a Action) {
 	n.world.sayOf(n, "%s", a)
 	switch a.Kind {
-	case Several:
+	case Several, Acquire:
 		n.takeSeveral(a)
 	case Reserve:
 		n.take(a.Key, a.Cost, 0, &caller{estimate: &estimate{maximum: a.Mask == 1, actual: a.Actual, after: a.For}})
@@ -68,6 +70,10 @@ func (n *node) takeSeveral(a Action) {
 func (n *node) wantAll(a Action) *several {
 	g := &several{node: n, group: &core.Group{Tenant: a.Key.Tenant, Takes: takesOf(a)}, spends: map[quota.Key]core.ID{}}
 	g.group.Done = g.answer
+	if a.Kind == Acquire {
+		g.group.Permit, g.group.Hold, g.group.Wait, g.runs = fmt.Sprintf("work %d", n.acquires), longestRun, a.Waits, a.For
+		n.acquires++
+	}
 	n.several = append(n.several, g)
 	n.core.WantAll(n.clock(), g.group)
 	return g
@@ -141,11 +147,14 @@ func (n *node) answeredSeveral(g *several, o core.Outcome) {
 		n.look(p.Key)
 		switch {
 		case !o.Allowed:
-			if !p.Lease.IsNil() || p.Free {
+			if !p.Lease.IsNil() || p.Free || len(p.Slots) > 0 {
 				w.broken(oracle.AllOrNone, "%s denied a caller of several keys and kept %d of %s", n.name, p.Cost, p.Key)
 			}
 		case !p.Lease.IsNil() && p.Lease == g.lost[p.Key]:
 		case !p.Lease.IsNil():
+			n.balance[p.Key] -= p.Cost
+		case len(p.Slots) > 0:
+		case p.Free && p.Reason == quota.Extended:
 			n.balance[p.Key] -= p.Cost
 		case p.Free:
 			n.passedFree(p.Key, p.Cost)
@@ -155,6 +164,9 @@ func (n *node) answeredSeveral(g *several, o core.Outcome) {
 			w.broken(oracle.AllOrNone, "%s allowed a caller of several keys that has nothing of %s", n.name, p.Key)
 		}
 	})
+	if o.Allowed && g.runs > 0 {
+		n.begin(g)
+	}
 	if (o.Denied || o.Unavailable && n.core.PolicyVersion() > 0 && !n.stopping) && parts > 0 && o.Key.Dimension == "" {
 		w.broken(oracle.AllOrNone, "%s does not say which of several keys denied", n.name)
 	}
