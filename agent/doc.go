@@ -34,6 +34,13 @@
 //   - An outage is an error, never a denial, and callers learn of it at once.
 //     (TestO4OutageIsAnErrorAndNeverADenial)
 //   - What outage mode open lets through is marked, counted and logged. (TestO3SilentFailOpen)
+//   - So is what mode extend lets through.
+//     (TestO3WhatAnAllowanceLetsThroughIsMarkedCountedAndLogged)
+//   - A start in an outage goes by the terms of the last one, unless they are old or damaged.
+//     (TestAStartInAnOutageFollowsEachKeysMode, TestTermsThatCannotBeBelievedAreIgnored)
+//   - Slots are acquired and released at any number of agents, never more than there are; who is
+//     denied or waits is counted apart. (TestR2_12ManyJobsBeginAndEndAtTwoAgents,
+//     TestR1_11ABlockedAcquireIsCountedApart)
 //   - A graceful stop reports and returns everything, and ends without a control plane too.
 //     (TestD6StopReportsAndReturnsEverything, TestD6StopEndsWithoutAControlPlane)
 //   - A spend that nobody waits for any more is taken back. (TestAnAbandonedSpendIsTakenBack)

@@ -64,13 +64,11 @@ func (a *Agent) Acquire(ctx context.Context, r Acquire) (Permit, error) {
 		Permit: r.ID, Hold: r.Hold, Wait: r.Wait, Done: func(o core.Outcome) { done <- o }}
 	a.mu.Lock()
 	a.core.WantAll(began, g)
-	patience := spendPatience
-	if !g.Exact() && a.core.PolicyVersion() != 0 {
-		patience = g.Patience()
-	}
 	a.mu.Unlock()
 	a.kickAll()
-	o, err := a.wait(ctx, several{g}, done, patience)
+	// Like a spend of the exact lane, a start may take a round trip, whether or not its caller is
+	// willing to wait in line.
+	o, err := a.wait(ctx, several{g}, done, max(spendPatience, r.Wait))
 	if err != nil {
 		return Permit{}, err
 	}

@@ -1,6 +1,8 @@
 package controlplane
 
 import (
+	"math"
+
 	"github.com/quotalease/quotalease/controlplane/policy"
 	"github.com/quotalease/quotalease/ledger"
 	"github.com/quotalease/quotalease/ledger/quota"
@@ -84,9 +86,9 @@ func SizeLease(lease policy.Lease) ledger.Sizer {
 }
 
 // share keeps one agent from taking the end of a quota: once the headroom is what limits grants,
-// it is divided by what the agents last wanted, but nobody gets less than they need. Of an agent
-// whose demand is not known the claim is an equal part: unknown is not zero. While all agents
-// together cannot hold more than there is, there is nothing to divide.
+// it is divided by what the agents last wanted and do not hold yet, but nobody gets less than they
+// need. Of an agent whose demand is not known the claim is an equal part: unknown is not zero.
+// While all agents together cannot hold more than there is, there is nothing to divide.
 func share(r ledger.Room, l quota.Limit) quota.Units {
 	equal := r.Headroom / quota.Units(max(r.Agents, 1))
 	if r.Headroom >= r.Exposure || !l.Unlimited && equal >= l.Units {
@@ -96,17 +98,36 @@ func share(r ledger.Room, l quota.Limit) quota.Units {
 	if r.Others != nil {
 		others = r.Others()
 	}
-	claims := make([]quota.Units, 1, len(others)+1)
-	claims[0] = r.Want
+	claims := []quota.Units{r.Want}
+	var known []quota.Units
 	for _, o := range others {
 		claim := o.Units
-		if claim == 0 {
-			claim = equal
-		}
 		if !l.Unlimited {
 			claim = min(claim, l.Units)
 		}
-		claims = append(claims, claim)
+		if o.Units == 0 {
+			claims = append(claims, equal)
+		} else {
+			known = append(known, claim)
+		}
 	}
-	return max(r.Need, maxMin(r.Headroom, claims, 0))
+	return max(r.Need, maxMin(r.Headroom, append(claims, unmet(r, known)...), 0))
+}
+
+// unmet lowers what others want, all in proportion, by what they hold: who has a lease has no
+// claim to be kept for. What is out is the budget without what is left of it.
+func unmet(r ledger.Room, claims []quota.Units) []quota.Units {
+	sum := 0.0
+	for _, claim := range claims {
+		sum += float64(claim)
+	}
+	if r.Budget.Unlimited || sum == 0 {
+		return claims
+	}
+	held := float64(max(0, r.Budget.Units-r.Exposure-r.Holds))
+	open := max(0, 1-held/sum)
+	for i, claim := range claims {
+		claims[i] = quota.Units(math.Ceil(float64(claim) * open))
+	}
+	return claims
 }

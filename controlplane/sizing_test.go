@@ -49,6 +49,8 @@ func TestLeaseSizeIsTheLeastOfItsLimits(t *testing.T) {
 			Others: others([]ledger.Demand{{Units: 2}, {Units: 300}, {Units: 0}})}, 8}, // 2 are enough for one, 6 are the claim of the unknown: 16 for the other two
 		{"the end of the quota is shared", 0, ledger.Room{Want: 10, Need: 1, Headroom: 48, Exposure: 200, Agents: 24, Budget: quota.LimitOf(250), Others: others(make([]ledger.Demand, 23))}, 2},
 		{"the end of the quota, as needed", 0, ledger.Room{Want: 10, Need: 3, Headroom: 48, Exposure: 200, Agents: 24, Budget: quota.LimitOf(250), Others: others(make([]ledger.Demand, 23))}, 3},
+		{"what others hold is no claim", 0, ledger.Room{Want: 20, Need: 1, Headroom: 60, Exposure: 110, Holds: 0, Agents: 5, Budget: quota.LimitOf(190),
+			Others: others([]ledger.Demand{{Units: 20}, {Units: 20}, {Units: 20}, {Units: 20}})}, 20}, // all they want is out
 		{"never more than the headroom", 0, ledger.Room{Want: 10, Need: 9, Headroom: 2, Exposure: 200, Agents: 1, Budget: quota.LimitOf(250)}, 2},
 		{"no budget", 0, ledger.Room{Want: 1 << 40, Need: 1, Headroom: quota.MaxUnits, Exposure: quota.MaxUnits, Agents: 3, Budget: quota.NoLimit}, 1 << 40},
 	} {

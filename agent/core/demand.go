@@ -33,7 +33,8 @@ func (d *demand) sample(now Instant, total int64, horizon time.Duration) {
 		weight := 1 - math.Exp(-dt.Seconds()/horizon.Seconds())
 		// A rise is believed at once, a fall slowly: to run dry costs a caller's wait, to
 		// hold a little too much costs nobody until the quota nears its end.
-		if rate > d.perSecond {
+		// Few units in a short time are chance, not a rise.
+		if rate > d.perSecond && total-d.total >= 8 {
 			weight = max(weight, 0.5)
 		}
 		d.perSecond += weight * (rate - d.perSecond)

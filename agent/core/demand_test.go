@@ -35,3 +35,25 @@ func TestARiseOfDemandIsBelievedSoonerThanAFall(t *testing.T) {
 		t.Errorf("40 s after a fall the estimate is still %d", got)
 	}
 }
+
+// Calls at random come close together now and then: that is no rise.
+func TestFewUnitsInAShortTimeAreNoRise(t *testing.T) {
+	t.Parallel()
+	const horizon = time.Second
+	var d demand
+	now, total := Instant(time.Hour), int64(0)
+	d.sample(now, 0, horizon)
+	for range 20 { // 10/s
+		now += 200 * time.Millisecond
+		total += 2
+		d.sample(now, total, horizon)
+	}
+	for range 3 {
+		now += 10 * time.Millisecond
+		total++
+		d.sample(now, total, horizon)
+	}
+	if got := d.over(time.Second); got > 15 {
+		t.Errorf("3 units within 30 ms make of 10/s an estimate of %d", got)
+	}
+}

@@ -38,6 +38,28 @@
 //     then, and if never, it counts in full. (TestSettlingADeadLeaseIsReportedOnItsGrant,
 //     TestReservationsThatNobodySettlesCountInFull,
 //     TestAnExactReservationIsNeverChargedLessThanWasUsed)
+//   - Slots are renewed while they are in use and never overbooked, whatever is lost. Work that
+//     runs is never cut: an outage, a limit cut or a lost lease stops starts only.
+//     (TestSlotsAreNeverOverbookedAmidFaults, TestSlotsAreHeldWhileWorkRunsAndGivenBackAfter,
+//     TestR2_9AnOutageWithThreeOperationsSideBySide, TestALimitCutStopsStartsAndNoWork)
+//   - Who waits for slots is served first come first served, woken by a release here or by the
+//     grant of what was freed elsewhere; a storm of callers makes one ask at a time.
+//     (TestF8WaitingForASlotIsFirstComeFirstServed, TestF8ASlotFreedElsewhereWakesWhoWaits,
+//     TestF7AStormOfCallersForSlots)
+//   - Idle slots go back when others need them, and when nobody needed them for a ttl.
+//     (TestIdleSlotsGoBack, TestIdleSlotsGoBackThoughNoNoticeComes)
+//   - Slots and units are taken all or none. (TestR2_12JobSlotsAndTheDailyTotalAreSeparateLimits,
+//     TestR1_11TokensLeftButNoPermit)
+//   - A permit is given and given back once, and lapses with its caller.
+//     (TestARepeatedAcquireTakesNothing, TestAPermitLapsesWhenItsCallerIsGone)
+//   - In outage mode extend an agent spends, at its share of the rate, what it was authorised for
+//     this window and the next, and no copy of it doubles that; the rest goes back.
+//     (TestO5TwoAgentsGoOnWithinTheirAllowances, TestAnAllowanceIsSpentAtTheAgentsShareOfTheRate,
+//     TestO7TheNextWindowHasAnAllowanceOfItsOwn, TestACopyCannotDoubleAnAllowance,
+//     TestWhatIsUnspentOfAnAllowanceGoesBack)
+//   - A key goes to the exact lane and back with hysteresis, and what exposure alone refuses is
+//     never exhausted. (TestAKeyReturnsToLeasesWithHysteresis,
+//     TestWhatExposureAloneRefusesIsNeverExhausted)
 //   - A repeated ask is the same ask, byte for byte. (TestD1LostReply)
 //   - A lease that the ledger no longer knows as live is dropped, and its use reported.
 //     (TestC4ServerAhead)

@@ -48,7 +48,7 @@ func (k *Key) allowanceAsks() []*ask {
 // will not need any more. It returns when to look again.
 func (c *Core) considerAllowance(now Instant, k *Key) Instant {
 	dim := k.dim.Load()
-	wanted := dim.outage.extend && !c.stopping
+	wanted := dim.outage.extend && dim.Kind == quota.Period && !c.stopping
 	if k.extend == nil {
 		if !wanted || c.ledgerErr == unknownErr {
 			return never

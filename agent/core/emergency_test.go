@@ -92,7 +92,7 @@ dimensions:
 	}
 }
 
-func TestTheNextWindowHasAnAllowanceOfItsOwn(t *testing.T) {
+func TestO7TheNextWindowHasAnAllowanceOfItsOwn(t *testing.T) {
 	t.Parallel()
 	r := newReal(t, extendPolicy)
 	a := r.agent()

@@ -64,9 +64,6 @@ func (g *Group) Exact() bool { return g.exact }
 func (g *Group) Patience() (wait Instant) {
 	for _, p := range g.parts {
 		wait = max(wait, p.key.dim.Load().ColdWait)
-		if p.key.slots != nil {
-			wait = max(wait, slotPatience, g.Wait)
-		}
 	}
 	return wait
 }
@@ -274,8 +271,12 @@ func (c *Core) release(now Instant, g *Group) {
 		if p.lease != nil {
 			c.putBack(now, p.key, p.lease, p.cost)
 		}
-		putDown(p.holds)
+		holds := p.holds
 		p.lease, p.free, p.holds = nil, false, nil
+		if len(holds) > 0 {
+			putDown(holds)
+			c.tend(now, p.key)
+		}
 	}
 }
 
@@ -307,7 +308,8 @@ func (c *Core) close(now Instant, g *Group, o Outcome) {
 	if !o.Allowed {
 		c.release(now, g)
 	}
-	for _, p := range g.parts {
+	for i := range g.parts {
+		p := &g.parts[i]
 		switch {
 		case p.free && p.key.slots != nil:
 			p.holds = []hold{c.startUnleased(now, p.key, p.cost, p.taken.Reason)}

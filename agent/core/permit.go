@@ -166,7 +166,8 @@ func (c *Core) forgetPermits(now Instant) {
 	for _, p := range c.endedPermits[:n] {
 		delete(c.permits, p.id)
 	}
-	c.endedPermits = slices.Clone(c.endedPermits[n:])
+	clear(c.endedPermits[:n])
+	c.endedPermits = c.endedPermits[n:]
 }
 
 // permitHeap orders permits by when they lapse.

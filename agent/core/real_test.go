@@ -41,7 +41,7 @@ type realAgent struct {
 	spendOn  Instant
 	spendAt  time.Duration
 	listener *controlplane.Listener
-	stopped  bool // the process is gone
+	asksSent int
 }
 
 func newReal(t *testing.T, text string) *real {
@@ -131,9 +131,7 @@ func (r *real) step() {
 		r.must(err)
 	}
 	for _, a := range r.agents {
-		if !a.stopped {
-			a.step()
-		}
+		a.step()
 	}
 }
 
@@ -162,6 +160,7 @@ func (a *realAgent) step() {
 	if a.syncAt == 0 {
 		if req := a.BuildSync(a.clock()); req != nil {
 			a.syncAt = a.real.now + a.real.rtt
+			a.asksSent += len(req.GetAsks())
 			if !a.down && !a.lost() {
 				reply, err := a.cp.Desk().Sync(a.t.Context(), req)
 				a.must(err)

@@ -38,7 +38,8 @@ func (c *Core) want(now Instant, k *Key, need, inHand int64) int64 {
 	most := k.most()
 	floor := leastLease * min(need, 1<<50)
 	if k.demand.known {
-		amount += max(c.order(k, most)-inHand, 0)
+		// Agents of like demand that were started together do not stay together.
+		amount += max(int64(c.Jitter(time.Duration(c.order(k, most))))-inHand, 0)
 		floor = min(floor, most/smallShare)
 	}
 	amount = max(amount, floor)

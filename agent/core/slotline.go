@@ -2,14 +2,9 @@ package core
 
 import (
 	"slices"
-	"time"
 
 	"github.com/quotalease/quotalease/ledger/quota"
 )
-
-// slotPatience is how long a caller waits for the ledger's answer on slots, whether or not it
-// is willing to wait in line: as for the exact lane, every start is recorded before it is allowed.
-const slotPatience = time.Second
 
 // maxLine is how many callers wait in one line. Who comes later is denied at once.
 const maxLine = 10_000
@@ -78,7 +73,7 @@ func (c *Core) beginPart(now Instant, g *Group, p *part, last bool) (o Outcome, 
 			return o, false, true
 		}
 	}
-	if v := k.view.Load(); v != nil && v.limit >= 0 && p.cost > v.limit {
+	if v := k.view.Load(); k.current(now, v) && v.limit >= 0 && p.cost > v.limit {
 		t := k.noSlots(now, &denial{reason: quota.TooLarge, largest: v.limit})
 		if v.limit == 0 {
 			t.Reason = quota.Exhausted
@@ -108,6 +103,11 @@ func (c *Core) beginPart(now Instant, g *Group, p *part, last bool) (o Outcome, 
 		o.Taken = k.noSlots(now, &denial{reason: k.whyNoSlots(lacks)})
 	}
 	return o, true, false
+}
+
+// current reports that what the ledger said of a key is not old: a limit may have been raised.
+func (k *Key) current(now Instant, v *view) bool {
+	return v != nil && now-k.learned < k.dim.Load().TTL && k.heard.generation <= v.generation
 }
 
 // mayFree reports that work runs here whose end would let others start, ledger or not.

@@ -367,3 +367,30 @@ func TestSlotsAreNotTakenLikeUnits(t *testing.T) {
 		t.Errorf("a look is free: %+v", o)
 	}
 }
+
+func TestOpenModeStartsWorkAndCountsIt(t *testing.T) {
+	t.Parallel()
+	r := newReal(t, jobPolicy+"    outage: {mode: open, after: 2s, for: 1m}\n")
+	a := r.agent()
+	a.work("leased", 4)
+	r.down = true
+	r.run(5 * time.Second)
+	for i := range 6 {
+		if o := a.work(fmt.Sprint("open", i), 1); !o.Allowed || o.Reason != quota.OpenMode {
+			t.Fatalf("marked, and beyond the limit: %+v", o)
+		}
+	}
+	r.down = false
+	r.run(2 * time.Second)
+	if acc := r.account("jobs"); acc.Unleased != 6 {
+		t.Errorf("six run without a lease: %+v", acc.Tally)
+	}
+	for i := range 6 {
+		a.done(fmt.Sprint("open", i))
+	}
+	r.run(2 * time.Second)
+	if acc := r.account("jobs"); acc.Unleased != 0 || acc.Settled()+acc.Held != 4 {
+		t.Errorf("they have ended: %+v", acc.Tally)
+	}
+	r.balanced()
+}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,5 +102,49 @@ func TestF8ASlotFreedElsewhereWakesWhoWaits(t *testing.T) {
 	r.until("the other agent's caller starts", func() bool { return got.Allowed })
 	if took := r.now - freed; took > 200*time.Millisecond {
 		t.Errorf("%s after the slot was free", took)
+	}
+}
+
+func TestF7AStormOfCallersForSlots(t *testing.T) {
+	t.Parallel()
+	r := newReal(t, strings.Replace(jobPolicy, "limit: 4", "limit: 1000", 1))
+	a := r.agent()
+	r.run(100 * time.Millisecond)
+	began := 0
+	for i := range 1500 {
+		g := &Group{Tenant: "acme", Permit: fmt.Sprint(i), Wait: time.Minute, Takes: []DimensionCost{{"jobs", 1}}}
+		g.Done = func(o Outcome) {
+			if o.Allowed {
+				began++
+			}
+		}
+		a.WantAll(a.clock(), g)
+	}
+	r.run(time.Second)
+	if asks := a.asksSent; began != 1000 || asks > 5 {
+		t.Errorf("%d of 1000 began, with %d asks", began, asks)
+	}
+	if n := len(a.Table.Find(quota.Key{Tenant: "acme", Dimension: "jobs"}).slots.leases); n > 5 {
+		t.Errorf("%d leases for a storm", n)
+	}
+	for i := range 500 {
+		a.done(fmt.Sprint(i))
+	}
+	if began != 1500 {
+		t.Errorf("%d of 1500 began", began)
+	}
+}
+
+func TestARaisedLimitIsNotTooLargeForLong(t *testing.T) {
+	t.Parallel()
+	r := newReal(t, jobPolicy)
+	a := r.agent()
+	if o := a.work("six", 6); o.Reason != quota.TooLarge {
+		t.Fatalf("%+v", o)
+	}
+	r.apply(strings.Replace(jobPolicy, "limit: 4", "limit: 8", 1))
+	r.run(time.Second)
+	if o := a.work("six again", 6); !o.Allowed {
+		t.Errorf("6 of 8 slots: %+v", o)
 	}
 }

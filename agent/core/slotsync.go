@@ -147,9 +147,10 @@ func (c *Core) shareSlots(now Instant, k *Key) { k.modest = now + k.dim.Load().T
 func (c *Core) loseSlots(now Instant, k *Key) {
 	running := k.slots.running()
 	*k.slots = slotSet{started: k.slots.started}
-	if running > 0 {
-		k.slots.unleased = &slotLease{id: c.newID(now), inUse: running, retired: true, closed: true}
+	if running == 0 {
+		return
 	}
+	k.slots.unleased = &slotLease{id: c.newID(now), inUse: running, retired: true, closed: true}
 	for _, p := range c.permitHeap {
 		for i := range p.holds {
 			if p.holds[i].key == k {

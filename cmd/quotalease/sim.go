@@ -23,6 +23,8 @@ type simFlags struct {
 	replay  bool // --seed was given
 	events  int
 	workers int
+
+	scenario scenarioFlags
 }
 
 func newSimCommand(sh *shell) *cobra.Command {
@@ -35,14 +37,29 @@ clocks and a hostile network: messages lost, repeated, delayed and cut; agents, 
 the database crashing; commits of unknown outcome; clocks that drift and jump; policies that
 change. What callers were really allowed is counted and held against every promise after
 each event. A seed decides everything, so a history that breaks a promise can be run again:
-the command for it is printed, with the shortest history that still breaks the promise.`,
+the command for it is printed, with the shortest history that still breaks the promise.
+
+With --scenario a described course of demand and trouble is run instead, beside simpler ways to
+enforce the same limit, and what it cost and gave is reported.`,
 		Example: `  quotalease sim --seeds 2000
-  quotalease sim --seed 1234`,
+  quotalease sim --seed 1234
+  quotalease sim --list
+  quotalease sim --scenario fleet-512 --set agents=32 --report fleet.html`,
 		Args: arguments(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.replay = cmd.Flags().Changed("seed")
 			if err := f.check(); err != nil {
 				return err
+			}
+			switch {
+			case f.scenario.list:
+				return sh.listScenarios()
+			case f.scenario.name != "":
+				var seed *uint64
+				if f.replay {
+					seed = &f.seed
+				}
+				return sh.runScenario(cmd.Context(), f.scenario, seed)
 			}
 			if f.replay {
 				return sh.simulateOne(f)
@@ -56,10 +73,14 @@ the command for it is printed, with the shortest history that still breaks the p
 	flags.Uint64Var(&f.seed, "seed", 0, "run this one seed and print its history")
 	flags.IntVar(&f.events, "events", world.DefaultEvents, "events of each seed, at least")
 	flags.IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "seeds that run at the same time")
+	f.scenario.add(cmd)
 	return cmd
 }
 
 func (f simFlags) check() error {
+	if err := f.scenario.check(); err != nil {
+		return err
+	}
 	for _, n := range []struct {
 		flag  string
 		value int

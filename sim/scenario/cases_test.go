@@ -1,0 +1,164 @@
+package scenario
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestF1SmallLimitManyAgents(t *testing.T) {
+	t.Parallel()
+	for i, w := range met(t, "small-limit").Results[0].Windows {
+		if w.Used != 3 {
+			t.Errorf("minute %d: %d pass, want 3", i, w.Used)
+		}
+	}
+}
+
+func TestF2BurstySmallNode(t *testing.T) {
+	t.Parallel()
+	met(t, "bursty-small")
+}
+
+func TestF3HotNode(t *testing.T) {
+	t.Parallel()
+	large(t)
+	r := met(t, "hot-node").Results[0]
+	for _, d := range r.Demands {
+		if most := d.Costs[0].Most; most > 60 {
+			t.Errorf("a caller of the %s node waited %g ms", d.Name, most)
+		}
+	}
+}
+
+// 5 a second under 10 a second: 5 in every window, for ever.
+func TestF4ChargedDenials(t *testing.T) {
+	t.Parallel()
+	for i, w := range met(t, "charged-denials").Results[0].Windows {
+		if w.Used != 5 {
+			t.Errorf("second %d: %d were served, want 5", i, w.Used)
+		}
+	}
+}
+
+// 500 agents that start together with a ttl of 60 s: in the fourth period no second has more
+// than three times its even share of what they ask.
+func TestF6RenewalHerd(t *testing.T) {
+	t.Parallel()
+	large(t)
+	r := met(t, "herd").Results[0]
+	if most, even := busiest(r.Load[1800:2400]); most > 3*even {
+		t.Errorf("a second of the fourth period has %d round trips, the mean is %d", most, even)
+	}
+	if first := sum(r.Load[:10]); first < 500 {
+		t.Errorf("%d round trips in the first second: the agents did not start together", first)
+	}
+}
+
+func TestW2StuckWindow(t *testing.T) {
+	t.Parallel()
+	large(t)
+	if r := met(t, "steady").Results[0]; r.Calls != 2880 || r.Allowed != 2880 {
+		t.Errorf("%d of %d calls passed, want all 2880 of a day", r.Allowed, r.Calls)
+	}
+}
+
+// The control plane returns to 500 agents: they come back spread out.
+func TestO6ReturnOfTheControlPlane(t *testing.T) {
+	t.Parallel()
+	large(t)
+	r := met(t, "return").Results[0]
+	if most := slices.Max(r.Load[1100:1200]); most > 150 {
+		t.Errorf("%d of 500 agents came back within the same 100 ms", most)
+	}
+	if at := r.Demands[0]; at.Allowed == 0 || r.Felt == 0 {
+		t.Error("nobody came back")
+	}
+}
+
+func TestR2_15ARaiseIsFeltWithinASecond(t *testing.T) {
+	t.Parallel()
+	if r := met(t, "raise").Results[0]; r.FeltAgents != 20 {
+		t.Errorf("%d agents felt the raise, want 20", r.FeltAgents)
+	}
+}
+
+func TestR2_15ARaiseIsFeltWithinATTLWithoutWatch(t *testing.T) {
+	t.Parallel()
+	if r := met(t, "raise-unheard").Results[0]; r.FeltAgents != 20 {
+		t.Errorf("%d agents felt the raise, want 20", r.FeltAgents)
+	}
+}
+
+// A cut agent is back within one renewal, and what it could not use the others did.
+func TestPartitionOfAQuarter(t *testing.T) {
+	t.Parallel()
+	large(t)
+	r := met(t, "partition").Results[0]
+	for i, w := range r.Windows {
+		if w.Used < 990 || w.Used > 1000 {
+			t.Errorf("window %d: %d of 1000 were used", i, w.Used)
+		}
+	}
+	if r.FeltAgents < 16 {
+		t.Errorf("%d agents came back, want 16", r.FeltAgents)
+	}
+}
+
+func TestLargeJobsAreNotStarved(t *testing.T) {
+	t.Parallel()
+	met(t, "mixed-cost")
+}
+
+func sum(load []int32) (n int64) {
+	for _, x := range load {
+		n += int64(x)
+	}
+	return n
+}
+
+// busiest is the most and the mean of a second, of counts in 100 ms.
+func busiest(load []int32) (most, mean int64) {
+	for i := 0; i+10 <= len(load); i += 10 {
+		most = max(most, sum(load[i:i+10]))
+	}
+	return most, sum(load) * 10 / int64(len(load))
+}
+
+// A fleet of any size uses what there is and nothing more.
+func TestFleetsUseTheLimitAndNoMore(t *testing.T) {
+	t.Parallel()
+	large(t)
+	for _, agents := range []string{"2", "8", "32", "128"} {
+		r := report(t, "fleet-512", Param{"agents", agents}).Results[0]
+		if r.Overshoot != 0 || r.LedgerOver != 0 {
+			t.Errorf("%s agents: %d over the limit, by the ledger %d", agents, r.Overshoot, r.LedgerOver)
+		}
+		if r.Utilisation < 0.99 {
+			t.Errorf("%s agents use %.2f %% of the limit, want 99", agents, 100*r.Utilisation)
+		}
+	}
+}
+
+func TestR2_10ALargeRegionDoesNotTakeEveryLeaseFirst(t *testing.T) {
+	t.Parallel()
+	met(t, "large-region")
+}
+
+// New exports end with their leases, free reads go on and are counted.
+func TestR2_9AnOutageThreeWays(t *testing.T) {
+	t.Parallel()
+	r := met(t, "outage-three-ways").Results[0]
+	if r.Unavailable == 0 || r.Denials > r.Unavailable/10 {
+		t.Errorf("%d calls were answered as an outage, %d as denials", r.Unavailable, r.Denials)
+	}
+}
+
+// The storm stays where it is: an agent's round trips do not grow with its clients' tries.
+func TestARetryStormCostsNoRoundTrips(t *testing.T) {
+	t.Parallel()
+	large(t)
+	r := met(t, "retry-storm").Results[0]
+	if r.RoundTrips*100 > r.Requests {
+		t.Errorf("%d requests made %d round trips", r.Requests, r.RoundTrips)
+	}
+}

@@ -1,0 +1,26 @@
+// Package scenario runs described courses of demand and trouble with the real agent cores, the
+// real control plane and the real rules over a ledger in memory, in virtual time, and counts what
+// callers were allowed and what that cost. The same demand is met by simpler ways to enforce a
+// limit, for comparison.
+//
+// A scenario is a file: policy, regions, demand, a timeline, and the figures that it has to reach.
+// Those that come with the program are in builtin, each with a comment that says what it shows.
+//
+// Promises, and the tests that guard them:
+//
+//   - A file with an unknown field or an impossible schedule is refused with file, line and field,
+//     and never half read. (TestBadScenariosAreRefusedWithTheirLine, FuzzParse)
+//   - Everything that comes with the program can be read. (TestEveryBuiltinScenarioIsSound)
+//   - A seed decides everything: the same scenario gives the same figures.
+//     (TestASeedDecidesEverything)
+//   - Every method meets the same demand. (TestEveryMethodMeetsTheSameDemand)
+//   - What is said to be over a limit is counted from callers' answers, not from the ledger.
+//     (TestStaticSplitWastesUnitsAndScalesPastTheLimit, TestCarriedOverCreditPassesTheLimit)
+//   - Fleets of any size use the limit and no more; what cut agents cannot use others do.
+//     (TestFleetsUseTheLimitAndNoMore, TestPartitionOfAQuarter)
+//   - A raise is felt within a second, and within a ttl without notices.
+//     (TestR2_15ARaiseIsFeltWithinASecond, TestR2_15ARaiseIsFeltWithinATTLWithoutWatch)
+//   - Renewals and returns of many agents are spread. (TestF6RenewalHerd,
+//     TestO6ReturnOfTheControlPlane)
+//   - Waits are told within 3 %. (TestQuantilesAreWithinThreePercent)
+package scenario
