@@ -72,7 +72,7 @@ func (c *Core) considerAllowance(now Instant, k *Key) Instant {
 		}
 	}
 	if !wanted || !k.usedLately(now) {
-		e.asked = nil
+		e.asked = slices.DeleteFunc(e.asked, func(start int64) bool { return !e.covers(start) })
 		return again
 	}
 	e.asked = slices.DeleteFunc(e.asked, func(start int64) bool { return start < present.start })
@@ -102,6 +102,12 @@ func (c *Core) askAllowance(now Instant, k *Key, w windowID) {
 		want: max(k.dim.Load().outage.budget, 1), emergency: true,
 	})
 	c.mark(k)
+}
+
+// covers reports that a window's allowance is held or on its way.
+func (e *extension) covers(start int64) bool {
+	return slices.ContainsFunc(e.leases, func(l *Lease) bool { return l.window.GetStartUs() == start }) ||
+		slices.ContainsFunc(e.asks, func(a *ask) bool { return a.window.GetStartUs() == start })
 }
 
 func (e *extension) drop(a *ask) {

@@ -235,7 +235,7 @@ func (c *Core) tryLane(now Instant, g *Group, last bool) (Outcome, bool) {
 		c.spendAll(now, g)
 		return Outcome{}, false
 	}
-	return g.passed(), true
+	return c.passed(now, g, g.tooLate(now)), true
 }
 
 // passFree lets a key of a group pass without a lease, if policy says so. It is charged when

@@ -251,6 +251,28 @@ func TestNothingIsHeldWhileAKeyIsWaitedFor(t *testing.T) {
 	d.mustHave("both", map[string]int64{"a": left + 2, "b": 1})
 }
 
+func TestWhatACopyPutsBackIsNotReportedOnTheOriginalsLease(t *testing.T) {
+	t.Parallel()
+	d := chain(t, map[string]int64{"x": 10})
+	d.rounds()
+	d.all(takes("a", 1))
+	g := &Group{Tenant: "acme", Takes: takes("a", 3, "x", 1), Done: func(Outcome) {}}
+	d.core.WantAll(d.now, g) // it holds 3 of a while x is being spent
+	d.advance(7 * time.Second)
+	for d.build() == nil {
+		d.advance(time.Second)
+	}
+	d.core.SyncDone(d.now, &pb.SyncReply{NewIncarnation: true, LedgerNowUs: d.ledgerNow().UnixMicro()})
+	d.core.AbandonAll(d.now, g)
+	a := d.core.Table.Find(quota.Key{Tenant: "acme", Dimension: "a"})
+	if len(a.closing) > 0 {
+		t.Error("a copy reports on a lease that is not its own")
+	}
+	if u := a.unleased; len(u) != 1 || u[0].taken < 3 {
+		t.Errorf("what the copy held is %+v, want at least 3 used without a lease", u)
+	}
+}
+
 func TestCallersOfSeveralKeysWhoLeaveChargeNothing(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(*chained, *Group){

@@ -66,9 +66,16 @@ func (c *Core) spentAll(now Instant, g *Group, said map[ID]*pb.Decision) {
 }
 
 func (c *Core) groupSpent(now Instant, g *Group) {
+	late := g.tooLate(now)
 	for i := range g.parts {
 		p := &g.parts[i]
 		if p.spend == nil {
+			continue
+		}
+		if late != nil {
+			c.takeBack(p.spend.id, p.key)
+			p.spend.group, p.spend = nil, nil
+			p.key.spends--
 			continue
 		}
 		p.spend.group, p.spend = nil, nil
@@ -76,7 +83,31 @@ func (c *Core) groupSpent(now Instant, g *Group) {
 		c.exact[p.key.ID.Dimension] += p.cost
 		p.taken = p.key.answer(now, p.key.left(now))
 	}
-	c.finishAll(now, g, g.passed())
+	c.finishAll(now, g, c.passed(now, g, late))
+}
+
+// tooLate is a key of whose slots the group holds some that nothing may begin on any more: the
+// exact lane took so long that their lease has ended. The ledger counts work on them as begun
+// before that, and might take it for ended while it runs.
+func (g *Group) tooLate(now Instant) *Key {
+	for _, p := range g.parts {
+		for _, h := range p.holds {
+			if h.lease.amount > 0 && now >= h.lease.deadline {
+				return p.key
+			}
+		}
+	}
+	return nil
+}
+
+// passed is the answer to a group that has everything, in time or too late.
+func (c *Core) passed(now Instant, g *Group, late *Key) Outcome {
+	if late == nil {
+		return g.passed()
+	}
+	t := late.answer(now, 0)
+	t.RetryIn = max(c.retryAt-now, 0)
+	return Outcome{Taken: t, Unavailable: true, Key: late.ID}
 }
 
 // groupDenied answers a group one of whose exact keys was refused.

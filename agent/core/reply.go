@@ -49,10 +49,11 @@ func (c *Core) refused(now Instant, k *Key, f *pb.Fault) {
 	case string(quota.UnknownTenant):
 		k.denial.Store(&denial{cost: 1, reason: quota.UnknownTenant, until: now + c.Jitter(5*time.Second), generation: math.MaxInt64})
 	case "unknown_dimension":
-		for _, w := range k.waiters {
+		waiters := k.waiters
+		k.waiters = nil
+		for _, w := range waiters {
 			c.finish(now, w, Outcome{Bad: &quota.FieldError{Field: "dimension", Allowed: "one that policy defines"}})
 		}
-		k.waiters = nil
 	}
 }
 
@@ -315,6 +316,7 @@ func (c *Core) reincarnate(now Instant) {
 				c.addUnleasedIn(now, k, windowID{l.window.GetStartUs(), l.window.GetEndUs()}, unreported)
 			}
 			c.drop(k, l)
+			l.foreign = true
 		}
 		k.extend = nil
 		for _, u := range k.unleased {

@@ -11,6 +11,7 @@ import (
 type places struct {
 	granted, leased, spent, unleased   int64
 	outstanding, held, uncertain, back int64
+	emergency, extended                int64 // authorised for outages, and of that used
 	expired, revoked, returned         int64 // the same by cause, as the audit counters say it
 }
 
@@ -26,10 +27,12 @@ func (p *places) add(q places, sign int64) {
 	p.expired += sign * q.expired
 	p.revoked += sign * q.revoked
 	p.returned += sign * q.returned
+	p.emergency += sign * q.emergency
+	p.extended += sign * q.extended
 }
 
 // settled is S.
-func (p *places) settled() int64 { return p.leased + p.spent + p.unleased }
+func (p *places) settled() int64 { return p.leased + p.spent + p.unleased + p.extended }
 
 // charged is S + O + H.
 func (p *places) charged() int64 { return p.settled() + p.outstanding + p.held }
@@ -38,9 +41,12 @@ func (p *places) charged() int64 { return p.settled() + p.outstanding + p.held }
 type grant struct {
 	row    ledger.Grant
 	at     places
+	starts time.Duration // true time before which no holder may spend it, nor by the ledger's clock
 	ends   time.Duration // true time after which no holder may spend it
 	grace  time.Duration // by the policy at the decision
 	offset time.Duration // of the ledger's clock to true time then
+	made   time.Duration // slots: true time of the grant or the last renewal
+	clock  time.Time     // the ledger's then
 	told   bool          // a caller was told of this spend
 }
 
@@ -50,14 +56,22 @@ func (o *Oracle) Commit(m Moment, c ledger.Changes) {
 		return
 	}
 	var news []ledger.Grant
+	o.denials = false
 	for _, g := range c.NewGrants {
 		o.newGrant(m, g)
+		o.denials = o.denials || g.State == ledger.Denied && g.Reason != quota.Cancelled
+		if o.adjusted(g) {
+			continue
+		}
 		if g.Amount > 0 || g.State == ledger.Denied {
 			news = append(news, g)
 		}
 	}
 	for _, g := range c.Grants {
 		o.changed(m, g)
+	}
+	for _, s := range c.Statements {
+		o.stated(m, s)
 	}
 	for i := range c.Accounts {
 		o.committed(m, &c.Accounts[i], news)
@@ -69,12 +83,20 @@ func (o *Oracle) newGrant(m Moment, g ledger.Grant) {
 		o.Break(m.At, SameAnswer, "id %s was recorded twice, as %s and as %s", short(g.ID), was.row.State, g.State)
 		return
 	}
-	r := &grant{offset: offset(m)}
+	r := &grant{offset: offset(m), made: m.At, clock: g.IssuedAt}
 	o.grants[g.ID] = r
+	if g.Kind == ledger.KindCredit || g.Kind == ledger.KindRelease {
+		r.row = g
+		return
+	}
 	if g.Amount > 0 {
 		o.decided(m, g)
 		// A holder's clock may run slow; the ledger's own jumps do not concern it.
-		r.ends = m.At + g.TTL + time.Duration(int64(g.TTL)/1_000_000*o.drift) + time.Microsecond
+		r.ends = m.At + g.TTL + o.drifted(g.TTL)
+		if !g.StartsAt.IsZero() {
+			wait := g.StartsAt.Sub(g.IssuedAt)
+			r.starts = m.At + wait - o.drifted(wait)
+		}
 		if terms, ok := o.look(g.Account); ok {
 			r.grace = terms.Grace
 		}
@@ -94,9 +116,12 @@ func (o *Oracle) decided(m Moment, g ledger.Grant) {
 	if g.PolicyVersion != o.version {
 		o.Break(m.At, InForce, "%s was decided under policy version %d, version %d is in force", short(g.ID), g.PolicyVersion, o.version)
 	}
-	w := g.Account.Window
-	if !w.Contains(g.IssuedAt) || g.Kind == ledger.KindLease && !w.Endless() && g.ExpiresAt.After(w.End) {
-		o.Break(m.At, InWindow, "%s was granted in %s for %s to %s", short(g.ID), w, clock(g.IssuedAt), clock(g.ExpiresAt))
+	w, from := g.Account.Window, g.IssuedAt
+	if g.StartsAt.After(from) {
+		from = g.StartsAt
+	}
+	if !w.Contains(from) || g.Kind != ledger.KindSpend && !w.Endless() && g.ExpiresAt.After(w.End) {
+		o.Break(m.At, InWindow, "%s was granted in %s for %s to %s", short(g.ID), w, clock(from), clock(g.ExpiresAt))
 	}
 	if g.Kind == ledger.KindLease && g.TTL > g.ExpiresAt.Sub(g.IssuedAt) {
 		o.Break(m.At, InWindow, "%s lives %s, its terms say %s", short(g.ID), g.ExpiresAt.Sub(g.IssuedAt), g.TTL)
@@ -111,8 +136,13 @@ func (o *Oracle) changed(m Moment, g ledger.Grant) {
 		return
 	}
 	was := r.row
+	if g.Kind == ledger.KindSlots {
+		o.slotsChanged(m, r, g)
+	} else if !g.ExpiresAt.Equal(was.ExpiresAt) {
+		o.Break(m.At, SameAnswer, "%s expires at %s and expired at %s", short(g.ID), clock(g.ExpiresAt), clock(was.ExpiresAt))
+	}
 	if g.Amount != was.Amount || g.Account != was.Account || g.Kind != was.Kind || g.Agent != was.Agent ||
-		g.Reason != was.Reason || !g.ExpiresAt.Equal(was.ExpiresAt) || g.Generation != was.Generation {
+		g.Reason != was.Reason || g.Generation != was.Generation {
 		o.Break(m.At, SameAnswer, "the decision on %s changed from %d %q to %d %q", short(g.ID), was.Amount, was.Reason, g.Amount, g.Reason)
 	}
 	if g.Taken < was.Taken || g.Refunded < was.Refunded || g.Back < was.Back {
@@ -139,10 +169,14 @@ func (o *Oracle) moved(m Moment, was, g ledger.Grant) {
 		if ratcheted := o.account(g.Account).row.Clock; ratcheted.After(now) {
 			now = ratcheted
 		}
-		if now.Before(g.ExpiresAt.Add(grace)) {
+		if g.Kind == ledger.KindSlots {
+			grace = was.ClosesAt.Sub(was.ExpiresAt)
+		}
+		if now.Before(was.ExpiresAt.Add(grace)) {
 			o.Break(m.At, Closes, "lease %s expires at %s and was closed at %s, the grace is %s", short(g.ID), clock(g.ExpiresAt), clock(now), grace)
 		}
 	case (was.State == ledger.Live || was.State == ledger.Closed) && g.State == ledger.Final:
+	case g.Kind == ledger.KindSlots && g.State == ledger.Closed && g.InUse > 0: // work that goes on after its end
 	default:
 		o.Break(m.At, SameAnswer, "%s went from %s to %s", short(g.ID), was.State, g.State)
 	}
@@ -156,12 +190,14 @@ func (o *Oracle) place(m Moment, r *grant, g ledger.Grant) {
 	r.row, r.at = g, whereIs(g)
 	a.sum.add(r.at, 1)
 	p := r.at
-	if g.Kind == ledger.KindLease && g.Amount > 0 {
+	if g.Kind != ledger.KindSpend && g.Kind != ledger.KindEmergency && g.Amount > 0 && (g.Kind != ledger.KindSlots || g.State != ledger.Final) {
 		if all := p.leased + p.outstanding + p.held + p.uncertain + p.back; all != int64(g.Amount) || p.outstanding < 0 || p.held < 0 || p.uncertain < 0 {
 			o.Break(m.At, Conserved, "of the %d units of %s: used %d, outstanding %d, held %d, uncertain %d, returned %d",
 				g.Amount, short(g.ID), p.leased, p.outstanding, p.held, p.uncertain, p.back)
 		}
 		switch grew := g.Uncertain - was.Uncertain; {
+		case grew > 0 && a.freed > 0: // by an operator
+			a.freed -= int64(grew)
 		case grew > 0 && g.Class == quota.Hard:
 			o.Break(m.At, Released, "%d units of %s, a hard lease, were given back unconfirmed", g.Uncertain, short(g.ID))
 		case grew > 0 && g.Class == quota.Bounded:
@@ -176,6 +212,9 @@ func (o *Oracle) place(m Moment, r *grant, g ledger.Grant) {
 // whereIs reads one record.
 func whereIs(g ledger.Grant) places {
 	use, amount := int64(g.Taken-g.Refunded), int64(g.Amount)
+	if g.Kind == ledger.KindSlots {
+		use = int64(g.InUse)
+	}
 	if g.Kind == ledger.KindSpend {
 		if g.State == ledger.Denied || g.State == ledger.Withdrawn {
 			return places{unleased: use}
@@ -184,6 +223,9 @@ func whereIs(g ledger.Grant) places {
 	}
 	p := places{granted: amount, back: int64(g.Back)}
 	p.leased = min(use, amount-p.back)
+	if g.Kind == ledger.KindEmergency {
+		return places{extended: p.leased, unleased: use - p.leased, emergency: amount - p.back}
+	}
 	p.unleased = use - p.leased
 	rest := amount - p.back - p.leased
 	switch g.State {
@@ -192,12 +234,16 @@ func whereIs(g ledger.Grant) places {
 	case ledger.Closed:
 		p.uncertain = int64(g.Uncertain)
 		p.held = rest - p.uncertain
-	default: // whatever is left over has no place
+	default: // whatever is left over has no place: of slots, time has ended it
+	}
+	ended := p.held + p.uncertain
+	if g.State == ledger.Final {
+		ended = rest
 	}
 	if g.RevokedAt.IsZero() {
-		p.returned, p.expired = p.back, p.held+p.uncertain
+		p.returned, p.expired = p.back, ended
 	} else {
-		p.revoked = p.back + p.held + p.uncertain
+		p.revoked = p.back + ended
 	}
 	return p
 }
@@ -230,9 +276,14 @@ func (o *Oracle) Answered(m Moment, x Answer) {
 	}
 	g := r.row
 	if x.Amount != int64(g.Amount) || x.Reason != g.Reason || x.Generation != g.Generation ||
-		x.Amount > 0 && g.Kind == ledger.KindLease && x.TTL != g.TTL {
+		x.Amount > 0 && g.Kind != ledger.KindSpend && x.TTL != g.TTL {
 		o.Break(m.At, SameAnswer, "%s was decided as %d %q and is told as %d %q", short(x.ID), g.Amount, g.Reason, x.Amount, x.Reason)
 	}
+}
+
+// drifted is how far an agent's clock may be off true time after d.
+func (o *Oracle) drifted(d time.Duration) time.Duration {
+	return time.Duration(int64(d)/1_000_000*o.drift) + time.Microsecond
 }
 
 func offset(m Moment) time.Duration { return m.Ledger.Sub(epoch) - m.At }

@@ -15,35 +15,39 @@ type Promise string
 
 // The promises, with their places in DESIGN.
 const (
-	Accounted    Promise = "use is accounted for"                         // 3.3, first form
-	WithinLimit  Promise = "use is within the largest limit and U"        // 3.3, second form
-	Conserved    Promise = "every unit is in one place"                   // 3.6
-	Headroom     Promise = "a grant is within the headroom"               // 3.1
-	Exposed      Promise = "exposure is within the budget"                // 3.4
-	Released     Promise = "only what the class allows is given back"     // 3.2
-	Reasoned     Promise = "a denial has its reason"                      // 3.5
-	Committed    Promise = "committed and overshoot are recorded"         // 3.8
-	Grown        Promise = "growth raises the generation"                 // 1
-	InForce      Promise = "decisions are made under the policy in force" // 2
-	InWindow     Promise = "nothing crosses a window"                     // 4.6
-	Ratcheted    Promise = "time never goes back for an account"          // 4.1
-	Trusted      Promise = "clocks that disagree decide nothing"          // 4.1
-	Fresh        Promise = "a spend is void after its time"               // 3.14
-	Found        Promise = "a copy becomes another incarnation"           // 3.15
-	SameAnswer   Promise = "an id keeps its answer"                       // 3.10
-	Closes       Promise = "a lease closes at its end and grace"          // 4.3
-	Stops        Promise = "an agent stops before the ledger closes"      // 4.2
-	Sealed       Promise = "final is final"                               // 3.11
-	Cumulative   Promise = "reports never fall and say what was taken"    // 3.11
-	Backed       Promise = "what is allowed is backed by a grant"         // 2
-	OneAsk       Promise = "one ask is in flight a key"                   // 3.10
-	OneAnswer    Promise = "a caller gets one answer"                     // 8
-	Served       Promise = "who asks for what is free is served"          // liveness
-	Settled      Promise = "at rest what was used is settled"             // 3.3
-	Stopped      Promise = "a graceful stop gives back everything"        // 5
-	Rests        Promise = "everything comes to rest"                     // liveness
-	Works        Promise = "nothing breaks"                               // the program itself
-	UnleasedOnly Promise = "hard and exact never go on without a lease"   // 5, 6
+	Accounted      Promise = "use is accounted for"                                 // 3.3, first form
+	WithinLimit    Promise = "use is within the largest limit and U"                // 3.3, second form
+	WithinInterval Promise = "use in any interval is within burst, rate and budget" // 3.9
+	Conserved      Promise = "every unit is in one place"                           // 3.6
+	Headroom       Promise = "a grant is within the headroom"                       // 3.1
+	Exposed        Promise = "exposure is within the budget"                        // 3.4
+	Released       Promise = "only what the class allows is given back"             // 3.2
+	Reasoned       Promise = "a denial has its reason"                              // 3.5
+	Committed      Promise = "committed and overshoot are recorded"                 // 3.8
+	Potted         Promise = "allowances for outages are within their pot"          // 6
+	Stated         Promise = "statements say what the ledger knows"                 // 7
+	Grown          Promise = "growth raises the generation"                         // 1
+	InForce        Promise = "decisions are made under the policy in force"         // 2
+	InWindow       Promise = "nothing crosses a window"                             // 4.6
+	Ratcheted      Promise = "time never goes back for an account"                  // 4.1
+	Trusted        Promise = "clocks that disagree decide nothing"                  // 4.1
+	Fresh          Promise = "a spend is void after its time"                       // 3.14
+	Found          Promise = "a copy becomes another incarnation"                   // 3.15
+	SameAnswer     Promise = "an id keeps its answer"                               // 3.10
+	Closes         Promise = "a lease closes at its end and grace"                  // 4.3
+	Stops          Promise = "an agent stops before the ledger closes"              // 4.2
+	Sealed         Promise = "final is final"                                       // 3.11
+	Cumulative     Promise = "reports never fall and say what was taken"            // 3.11
+	Backed         Promise = "what is allowed is backed by a grant"                 // 2
+	OneAsk         Promise = "one ask is in flight a key"                           // 3.10
+	OneAnswer      Promise = "a caller gets one answer"                             // 8
+	AllOrNone      Promise = "several keys are taken all or none"                   // 5
+	Served         Promise = "who asks for what is free is served"                  // liveness
+	Settled        Promise = "at rest what was used is settled"                     // 3.3
+	Stopped        Promise = "a graceful stop gives back everything"                // 5
+	Rests          Promise = "everything comes to rest"                             // liveness
+	Works          Promise = "nothing breaks"                                       // the program itself
+	UnleasedOnly   Promise = "hard and exact never go on without a lease"           // 5, 6
 )
 
 // Fault is a broken promise.
@@ -78,6 +82,8 @@ type Oracle struct {
 	shared   map[ledger.ID]bool // asks and spends in flight when their agent was copied
 	refused  map[ledger.ID]bool // asks and spends that policy did not admit
 	fault    *Fault
+
+	denials bool // the transaction at hand denied something for a reason of its own
 }
 
 // New returns an oracle for a world whose agents' clocks run slow by at most drift ppm.
@@ -109,11 +115,18 @@ type account struct {
 
 	judge     judge
 	moved     int64 // from H to U, by the transaction at hand
+	freed     int64 // of that, by an operator
+	credit    int64 // that operators gave
 	largest   int64 // largest Q + U at a grant or spend
 	committed int64
 	overshoot int64
-	lossy     bool               // an agent that had to do with it was lost or copied
-	without   map[ledger.ID]bool // incarnations that used it without a lease
+
+	allowances  map[ledger.ID]ledger.ID // the latest of each agent
+	stated      ledger.Statement        // the latest
+	settledOnce bool                    // nothing was open after its window was closed
+	over        int64                   // that reservations which were settled with less may have left charged
+	lossy       bool                    // an agent that had to do with it was lost or copied
+	without     map[ledger.ID]bool      // incarnations that used it without a lease
 }
 
 // Use is what callers were really allowed in one account.
@@ -121,11 +134,12 @@ type Use struct {
 	Leased   int64 // from leases
 	Spent    int64 // through the exact lane
 	Unleased int64 // without a lease
+	Extended int64 // from allowances for outages
 	Copied   int64 // the most that copies of agents may spend twice
 }
 
 // Total is T.
-func (u Use) Total() int64 { return u.Leased + u.Spent + u.Unleased }
+func (u Use) Total() int64 { return u.Leased + u.Spent + u.Unleased + u.Extended }
 
 // State is what the oracle knows of an account, for questions and for comparing worlds.
 type State struct {

@@ -23,6 +23,14 @@ type held struct {
 	final    bool
 }
 
+// AccountOf is the account of an id that was recorded.
+func (o *Oracle) AccountOf(id ledger.ID) ledger.AccountID {
+	if r, ok := o.grants[id]; ok {
+		return r.row.Account
+	}
+	return ledger.AccountID{}
+}
+
 func (o *Oracle) held(h Holder, id ledger.ID) *held {
 	x, ok := o.holders[holding{h, id}]
 	if !ok {
@@ -45,13 +53,14 @@ func (o *Oracle) UsedUpTo(m Moment, h Holder, id ledger.ID, total int64) int64 {
 	return total - was
 }
 
-// Used tells that callers were allowed units from a lease.
+// Used tells that callers were allowed units from a lease; below zero, that they gave some back,
+// which they may at any time.
 func (o *Oracle) Used(m Moment, h Holder, id ledger.ID, units int64) {
 	if o.fault != nil {
 		return
 	}
 	r, ok := o.grants[id]
-	if !ok || r.row.Kind != ledger.KindLease || r.row.Amount == 0 {
+	if !ok || r.row.Kind != ledger.KindLease && r.row.Kind != ledger.KindEmergency || r.row.Amount == 0 {
 		o.Break(m.At, Backed, "%d units were taken from %s, which was never granted", units, short(id))
 		return
 	}
@@ -60,8 +69,21 @@ func (o *Oracle) Used(m Moment, h Holder, id ledger.ID, units int64) {
 	if x.used > int64(g.Amount) {
 		o.Break(m.At, Backed, "%d units were taken from lease %s of %d", x.used, short(id), g.Amount)
 	}
+	a := o.account(g.Account)
+	if g.Kind == ledger.KindEmergency {
+		a.use.Extended += units
+	} else {
+		a.use.Leased += units
+		a.judge.took(units)
+	}
+	if units < 0 {
+		return
+	}
 	if x.final {
 		o.Break(m.At, Sealed, "lease %s was spent after its final report", short(id))
+	}
+	if m.At < r.starts && m.Ledger.Before(g.StartsAt) {
+		o.Break(m.At, InWindow, "lease %s was spent at %s, it is of a window that begins at %s", short(id), clock(m.Ledger), clock(g.StartsAt))
 	}
 	switch {
 	case o.shared[id]: // each of the two counts from its own first send; all of it is a copy's use
@@ -70,8 +92,6 @@ func (o *Oracle) Used(m Moment, h Holder, id ledger.ID, units int64) {
 	case offset(m) == r.offset && !m.Ledger.Before(g.ClosesAt):
 		o.Break(m.At, Stops, "lease %s was spent at %s, the ledger closes it at %s", short(id), clock(m.Ledger), clock(g.ClosesAt))
 	}
-	a := o.account(g.Account)
-	a.use.Leased += units
 	a.judge.used(o, m, a)
 }
 
@@ -94,6 +114,25 @@ func (o *Oracle) Spent(m Moment, id ledger.ID, units int64) {
 	a := o.account(r.row.Account)
 	a.use.Spent += units
 	a.judge.used(o, m, a)
+}
+
+// Settled tells that of a spend that a caller was told of less was used in the end. It is spent
+// anew and taken back, or it stays charged.
+func (o *Oracle) Settled(m Moment, id ledger.ID, units int64) {
+	r, ok := o.grants[id]
+	if o.fault != nil || !ok {
+		return
+	}
+	if !r.told {
+		if !o.dead[r.row.Agent] { // else a copy settled it, too
+			o.Break(m.At, Backed, "spend %s was settled, and nobody was told of it", short(id))
+		}
+		return
+	}
+	r.told = false
+	a := o.account(r.row.Account)
+	a.use.Spent -= int64(r.row.Amount) - units
+	a.over += int64(r.row.Amount)
 }
 
 // toldWrong is a spend that a caller was told of and that does not count. Only a copy can have
@@ -129,16 +168,17 @@ func (o *Oracle) doubled(g ledger.Grant) {
 }
 
 // Unleased tells that a caller of an incarnation was allowed units without a lease, by a
-// dimension of a class.
+// dimension of a class; below zero, that it gave some back.
 func (o *Oracle) Unleased(m Moment, agent ledger.ID, id ledger.AccountID, class quota.Class, units int64) {
 	if o.fault != nil {
 		return
 	}
-	if class == quota.Exact || class == quota.Hard {
+	if units > 0 && (class == quota.Exact || class == quota.Hard) {
 		o.Break(m.At, UnleasedOnly, "%s, of class %s, went on without a lease", id.Key, class)
 	}
 	a := o.account(id)
 	a.use.Unleased += units
+	a.over += max(0, -units) // it may come too late to be told
 	a.without[agent] = true
 	a.judge.used(o, m, a)
 }
@@ -168,10 +208,13 @@ func (o *Oracle) Forgotten(id ledger.AccountID) { o.account(id).lossy = true }
 // by both.
 func (o *Oracle) Copied(incarnation ledger.ID, from, to Holder) {
 	for id, r := range o.grants {
-		if r.row.Agent != incarnation || r.row.Kind != ledger.KindLease || r.row.Amount == 0 {
+		if r.row.Agent != incarnation || r.row.Kind == ledger.KindSpend || r.row.Amount == 0 {
 			continue
 		}
 		x := *o.held(from, id)
+		if r.row.Kind == ledger.KindSlots { // what runs is not doubled, and may end at any time
+			x.used = 0
+		}
 		o.holders[holding{to, id}] = &x
 		if !x.final {
 			o.account(r.row.Account).use.Copied += int64(r.row.Amount) - x.used
@@ -188,6 +231,7 @@ type Report struct {
 	Returned int64
 	Final    bool
 	Unleased bool
+	Slots    bool
 }
 
 // Sent tells of a report at the moment when it is made.
@@ -196,6 +240,16 @@ func (o *Oracle) Sent(m Moment, h Holder, x Report) {
 		return
 	}
 	was := o.held(h, x.ID)
+	if x.Slots {
+		if x.Returned < was.returned || was.used > 0 && x.Final {
+			o.Break(m.At, Cumulative, "slots %s are reported as returned %d after %d, %d are in use", short(x.ID), x.Returned, was.returned, was.used)
+		}
+		was.returned = x.Returned
+		if r, ok := o.grants[x.ID]; ok && was.used > int64(r.row.Amount)-x.Returned {
+			o.Break(m.At, Cumulative, "slots %s of %d are reported as returned %d while %d are in use", short(x.ID), r.row.Amount, x.Returned, was.used)
+		}
+		return
+	}
 	if x.Unleased {
 		return // refused as too much at once it is said anew in smaller steps
 	}
@@ -204,11 +258,11 @@ func (o *Oracle) Sent(m Moment, h Holder, x Report) {
 			short(x.ID), was.taken, x.Taken, was.returned, x.Returned, was.final, x.Final)
 	}
 	was.taken, was.refunded, was.returned, was.final = x.Taken, x.Refunded, x.Returned, x.Final
-	if x.Taken != was.used {
-		o.Break(m.At, Cumulative, "%s is reported as taken %d, callers were allowed %d of it", short(x.ID), x.Taken, was.used)
+	if x.Taken-x.Refunded != was.used {
+		o.Break(m.At, Cumulative, "%s is reported as taken %d less %d, callers were allowed %d of it", short(x.ID), x.Taken, x.Refunded, was.used)
 	}
-	if r, ok := o.grants[x.ID]; ok && x.Final && x.Taken+x.Returned != int64(r.row.Amount) {
-		o.Break(m.At, Sealed, "the final report on %s says taken %d and returned %d of %d", short(x.ID), x.Taken, x.Returned, r.row.Amount)
+	if r, ok := o.grants[x.ID]; ok && x.Final && (x.Taken+x.Returned < int64(r.row.Amount) || x.Taken-x.Refunded+x.Returned > int64(r.row.Amount)) {
+		o.Break(m.At, Sealed, "the final report on %s says taken %d less %d and returned %d of %d", short(x.ID), x.Taken, x.Refunded, x.Returned, r.row.Amount)
 	}
 }
 

@@ -10,11 +10,14 @@ import (
 // Kind is what an action does.
 type Kind int
 
-// Kinds of action. Take and Peek are callers'; all others are trouble, and a run of many seeds
-// that never fires one of them has failed.
+// Kinds of action. Those up to lastCall are callers'; all others are trouble, and a run of many
+// seeds that never fires one of them has failed.
 const (
 	Take Kind = iota
 	Peek
+	Several
+	Reserve
+	Acquire
 
 	LoseRequest
 	LoseReply
@@ -43,6 +46,8 @@ const (
 	CommitBroken
 	CommitUnheard
 	Revoke
+	Credit
+	ReleaseHeld
 	ChangeLimit
 	ChangeClass
 	ChangeBudget
@@ -56,13 +61,22 @@ const (
 	Drifted
 	Boundary
 	ClockSuspect
+	Ahead
+	Trickle
+	Extended
+	Work
+	Renewed
+	Amended
+	Folded
 
 	kinds
+
+	lastCall = Acquire
 )
 
 // kindNames are the words of tables and of JSON.
 var kindNames = [kinds]string{
-	Take: "take", Peek: "peek",
+	Take: "take", Peek: "peek", Several: "take of several keys", Reserve: "reservation", Acquire: "acquire",
 	LoseRequest: "request lost", LoseReply: "reply lost", RepeatRequest: "request repeated",
 	DelayRequest: "request delayed", DelayReply: "reply delayed", Cut: "link cut",
 	CutOneWay: "link cut one way", Partition: "partition", Suspend: "agent suspended",
@@ -72,9 +86,12 @@ var kindNames = [kinds]string{
 	DatabaseDown: "database down", DatabaseForward: "database clock forward", DatabaseBack: "database clock back",
 	DatabaseAstray: "database clock astray", CommitUnknown: "commit unknown", CommitConflict: "commit in conflict",
 	CommitBroken: "commit broken", CommitUnheard: "commit unheard of", Revoke: "leases revoked",
+	Credit: "limit credited", ReleaseHeld: "held units released",
 	ChangeLimit: "limit changed", ChangeClass: "class changed", ChangeBudget: "budget changed",
 	RemoveDimension: "dimension removed", RemoveTenant: "tenant removed", CutWatch: "watch cut", LoseNotices: "notices lost",
 	Reordered: "messages reordered", Drifted: "agent's clock drifts", Boundary: "window boundary", ClockSuspect: "clocks disagree",
+	Ahead: "lease ahead of its window", Trickle: "trickle", Extended: "outage on an allowance", Work: "work on slots",
+	Renewed: "slots renewed", Amended: "statement amended", Folded: "records folded",
 }
 
 func (k Kind) String() string { return kindNames[k] }
@@ -82,7 +99,7 @@ func (k Kind) String() string { return kindNames[k] }
 // Trouble lists every kind that a run of many seeds has to fire.
 func Trouble() []Kind {
 	var list []Kind
-	for k := LoseRequest; k < kinds; k++ {
+	for k := lastCall + 1; k < kinds; k++ {
 		list = append(list, k)
 	}
 	return list
@@ -99,8 +116,10 @@ type Action struct {
 	Cost    int64
 	For     time.Duration // how long it lasts, or by how much
 	Leaves  time.Duration // of a caller: it leaves before its answer; 0: it stays
+	Waits   time.Duration // of work: how long its caller waits for slots
 	Policy  int           // of the documents
-	Mask    int           // agents of a partition, by place; of a one-way cut, 1: replies
+	Actual  int64         // of a reservation, what was used in the end, For later; For 0: nobody says
+	Mask    int           // agents of a partition or dimensions of a caller, by place; of a one-way cut, 1: replies
 }
 
 // String says what the action is in plain words.
@@ -115,6 +134,20 @@ func (a Action) String() string {
 		return s
 	case Peek:
 		return fmt.Sprintf("a caller at %s peeks at %s", agent, a.Key)
+	case Several:
+		s := fmt.Sprintf("a caller at %s takes %d each of", agent, a.Cost)
+		for _, t := range takesOf(a) {
+			s += fmt.Sprintf(" %s/%s", a.Key.Tenant, t.Dimension)
+		}
+		return s
+	case Acquire:
+		s := fmt.Sprintf("a caller at %s acquires %d each of", agent, a.Cost)
+		for _, t := range takesOf(a) {
+			s += fmt.Sprintf(" %s/%s", a.Key.Tenant, t.Dimension)
+		}
+		return s + fmt.Sprintf(" for %s, and waits %s", a.For, a.Waits)
+	case Reserve:
+		return fmt.Sprintf("a caller at %s reserves %d of %s, and uses %d within %s", agent, a.Cost, a.Key, a.Actual, a.For)
 	case LoseRequest, LoseReply:
 		return fmt.Sprintf("the next %s is lost", a.message())
 	case RepeatRequest:
@@ -183,6 +216,10 @@ func (a Action) world() string {
 		return "the next commit fails: nothing is written"
 	case CommitUnheard:
 		return "the next commit is done, and its replica hears of a failure"
+	case Credit:
+		return fmt.Sprintf("an operator adds %d to the limit of %s%s", a.Cost, a.Key, a.earlier())
+	case ReleaseHeld:
+		return fmt.Sprintf("an operator releases %d held units of %s%s", a.Cost, a.Key, a.earlier())
 	case Revoke:
 		return fmt.Sprintf("an operator revokes the leases of %s", a.Key)
 	case ChangeLimit, ChangeClass, ChangeBudget, RemoveDimension, RemoveTenant:
@@ -193,6 +230,13 @@ func (a Action) world() string {
 		return fmt.Sprintf("the next notices to %s are lost", agentName(a.Agent))
 	}
 	return a.Kind.String()
+}
+
+func (a Action) earlier() string {
+	if a.Mask == 1 {
+		return " in the window before"
+	}
+	return ""
 }
 
 func agentName(place int) string   { return fmt.Sprintf("a%d", place+1) }

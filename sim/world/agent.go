@@ -55,6 +55,7 @@ type node struct {
 	random *stream
 	twin   *node // a copy that runs in step until it is let loose
 	asleep bool  // it is such a copy: nothing that it does counts
+	copied bool  // it has a copy, or is one: what stood in line for the exact lane both send
 
 	dead     bool
 	wakes    time.Duration // suspended until then
@@ -71,7 +72,11 @@ type node struct {
 	listens  *replica
 	listener *controlplane.Listener
 	waiting  []*caller
-	asked    map[quota.Key]*pb.Ask // in flight
+	several  []*several
+	acquires int
+	// balance is what leases of a key lack that no caller was told of.
+	balance map[quota.Key]int64
+	asked   map[askFor]*pb.Ask // in flight
 	// displaced are keys of which the ledger refused a window: what was used in it is charged to
 	// the window of its receipt.
 	displaced map[quota.Key]bool
@@ -98,7 +103,7 @@ func (w *World) newNode(p *place, name string, random *stream) *node {
 	w.holders++
 	return &node{
 		world: w, place: p, name: name, holder: w.holders, random: random, pumpAt: -1,
-		asked: map[quota.Key]*pb.Ask{}, displaced: map[quota.Key]bool{},
+		asked: map[askFor]*pb.Ask{}, displaced: map[quota.Key]bool{}, balance: map[quota.Key]int64{},
 		core: core.New(core.Config{Name: name, Region: "eu", Random: random,
 			Wall: epoch.Add(w.now + p.wall), Start: p.clock()}),
 	}
@@ -138,7 +143,9 @@ func (n *node) pump() {
 		return
 	}
 	now := n.clock()
+	n.observe() // before anything is reported or dropped
 	n.core.Tick(now)
+	n.observe()
 	if !n.syncing {
 		if req := n.core.BuildSync(now); req != nil {
 			n.sync(req)
@@ -206,6 +213,7 @@ func (n *node) sync(req *pb.SyncRequest) {
 		}
 		if n.core.Incarnation() != was {
 			n.world.say("%s goes on as incarnation %s", n.name, shortID(n.core.Incarnation()))
+			n.loseSeveral()
 			n.unhook() // the stream tells of the old one's leases
 		}
 		n.world.drained(n)
@@ -225,8 +233,11 @@ func (n *node) sent(req *pb.SyncRequest) {
 		}
 		w.oracle.Sent(m, n.holder, oracle.Report{
 			ID: uuid.FromBytesOrNil(r.GetGrantId()), Taken: r.GetTaken(), Refunded: r.GetRefunded(),
-			Returned: r.GetReturned(), Final: r.GetFinal(), Unleased: r.GetUnleased(),
+			Returned: r.GetReturned(), Final: r.GetFinal(), Unleased: r.GetUnleased(), Slots: r.GetSeq() > 0,
 		})
+	}
+	for _, r := range req.GetRenewals() {
+		w.oracle.Sent(m, n.holder, oracle.Report{ID: uuid.FromBytesOrNil(r.GetGrantId()), Returned: r.GetReturned(), Slots: true})
 	}
 	for _, c := range req.GetCancels() {
 		n.settled(c.GetGrantId())
@@ -239,13 +250,24 @@ func (n *node) sent(req *pb.SyncRequest) {
 			}
 			w.askers[id] = n.holder
 		}
-		key := quota.Key{Tenant: a.GetKey().GetTenant(), Dimension: a.GetKey().GetDimension()}
+		key := askOf(a)
 		if was := n.asked[key]; was != nil && (string(was.GetGrantId()) != string(a.GetGrantId()) || was.GetWant() != a.GetWant() || was.GetNeed() != a.GetNeed()) {
 			w.broken(oracle.OneAsk, "%s asked for %d of %s (%s) while an ask for %d (%s) was in flight", n.name,
-				a.GetWant(), key, shortBytes(a.GetGrantId()), was.GetWant(), shortBytes(was.GetGrantId()))
+				a.GetWant(), key.key, shortBytes(a.GetGrantId()), was.GetWant(), shortBytes(was.GetGrantId()))
 		}
 		n.asked[key] = a
 	}
+}
+
+// askFor is what an agent may have one ask in flight for.
+type askFor struct {
+	key    quota.Key
+	window int64 // its start; 0: the current one, or the endless one
+	extend bool  // an allowance for an outage
+}
+
+func askOf(a *pb.Ask) askFor {
+	return askFor{key: keyOf(a.GetKey()), window: a.GetWindow().GetStartUs(), extend: a.GetEmergency()}
 }
 
 // sayUnlessNothing leaves Syncs that carry nothing out of the history.
@@ -275,12 +297,14 @@ func (n *node) spend(req *pb.SpendRequest) {
 			c.spend = id
 		}
 	}
+	n.sendsSeveral()
 	n.call(func(cp *controlplane.ControlPlane) (any, error) {
 		reply, err := cp.Desk().Spend(context.Background(), req)
 		if err != nil {
 			return nil, err
 		}
-		n.world.decided(reply.GetDecisions(), !n.is(req.GetHello()))
+		n.world.decided(reply.GetDecisions(), n.copied || !n.is(req.GetHello()), nil, req.GetItems())
+		n.allOrNone(req, reply)
 		for i, d := range reply.GetDecisions() {
 			if void := req.GetItems()[i].GetNotAfterUs(); d.GetAmount() > 0 && d.GetIssuedAtUs() > void {
 				n.world.broken(oracle.Fresh, "spend %s of %s was granted %d us after its time", shortBytes(d.GetGrantId()), n.name, d.GetIssuedAtUs()-void)
@@ -306,6 +330,20 @@ func (n *node) spend(req *pb.SpendRequest) {
 		}
 		n.world.drained(n)
 	})
+}
+
+// allOrNone holds the answer to a Spend to that of each group.
+func (n *node) allOrNone(req *pb.SpendRequest, reply *pb.SpendReply) {
+	for i, d := range reply.GetDecisions() {
+		x := req.GetItems()[i]
+		if i == 0 || x.GetGroup() == 0 || x.GetGroup() != req.GetItems()[i-1].GetGroup() {
+			continue
+		}
+		if (d.GetAmount() > 0) != (reply.GetDecisions()[i-1].GetAmount() > 0) {
+			n.world.broken(oracle.AllOrNone, "of one group of %s %d of %s were decided and %d of %s", n.name, reply.GetDecisions()[i-1].GetAmount(),
+				keyOf(req.GetItems()[i-1].GetKey()), d.GetAmount(), keyOf(x.GetKey()))
+		}
+	}
 }
 
 // hook begins to listen for notices, and tries again until it can.

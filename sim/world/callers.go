@@ -15,25 +15,30 @@ type caller struct {
 	node    *node
 	waiter  *core.Waiter
 	twin    *caller // the same caller of the node's twin
+	key     quota.Key
 	spend   core.ID // its item in the exact lane, once sent
 	answers int
 	left    bool
 	then    func(core.Outcome) // what it does with its answer
+
+	estimate *estimate    // it reserves
+	reserved *reservation // what it has
 }
 
 // take is one caller: the fast way, else a wait for as long as the shell waits.
-func (n *node) take(key quota.Key, cost int64, leaves time.Duration, then func(core.Outcome)) {
+func (n *node) take(key quota.Key, cost int64, leaves time.Duration, c *caller) {
 	if !n.awake() || n.stopping {
 		return
 	}
-	c := n.takeOne(key, cost, then)
+	c.node, c.key = n, key
 	if t := n.twin; t != nil {
-		twin := t.takeOne(key, cost, nil)
-		if c != nil {
-			c.twin = twin
-		}
+		c.twin = &caller{node: t, key: key, estimate: c.estimate}
 	}
-	if c != nil && c.answers == 0 {
+	c.take(cost)
+	if c.twin != nil {
+		c.twin.take(cost)
+	}
+	if c.answers == 0 {
 		patience := time.Second
 		if dim, ok := n.core.Dimension(key.Dimension); ok && !c.waiter.Exact() && cost > 0 {
 			patience = dim.ColdWait
@@ -46,26 +51,25 @@ func (n *node) take(key quota.Key, cost int64, leaves time.Duration, then func(c
 	n.pump()
 }
 
-// takeOne returns nil if the answer was at hand.
-func (n *node) takeOne(key quota.Key, cost int64, then func(core.Outcome)) *caller {
+func (c *caller) take(cost int64) {
+	n, key := c.node, c.key
 	now := n.clock()
 	if k := n.core.Table.Find(key); k != nil {
 		if t := k.Take(now, cost); t.Allowed || t.Denied {
-			n.answered(key, cost, core.Outcome{Taken: t}, nil)
+			c.answers++
+			c.answered(cost, core.Outcome{Taken: t})
 			if t.Low {
 				n.core.Low(now, k)
 			}
-			if then != nil {
-				then(core.Outcome{Taken: t})
+			if c.then != nil {
+				c.then(core.Outcome{Taken: t})
 			}
-			return nil
+			return
 		}
 	}
-	c := &caller{node: n, then: then}
 	c.waiter = &core.Waiter{Key: key, Cost: cost, Done: c.answer}
 	n.waiting = append(n.waiting, c)
 	n.core.Want(now, c.waiter)
-	return c
 }
 
 // answer is the core's word to a waiting caller.
@@ -80,7 +84,7 @@ func (c *caller) settle(o core.Outcome) {
 		n.world.broken(oracle.OneAnswer, "a caller at %s got %d answers (it had left: %v)", n.name, c.answers, c.left)
 	}
 	n.waiting = slices.DeleteFunc(n.waiting, func(o *caller) bool { return o == c })
-	n.answered(c.waiter.Key, c.waiter.Cost, o, c)
+	c.answered(c.waiter.Cost, o)
 	if c.then != nil {
 		c.then(o)
 	}
@@ -129,9 +133,10 @@ func (c *caller) giveUp() {
 
 // answered counts what a caller was told: that something is allowed must be backed by units of
 // a lease, by a spend that the ledger recorded, or by a rule that lets it pass without.
-func (n *node) answered(key quota.Key, cost int64, o core.Outcome, c *caller) {
-	w := n.world
+func (c *caller) answered(cost int64, o core.Outcome) {
+	n, key, w := c.node, c.key, c.node.world
 	if n.asleep {
+		c.reserve(cost, o, ledger.AccountID{})
 		return
 	}
 	w.mix(uint64(n.place.index), uint64(cost), uint64(len(o.Reason)), flag(o.Allowed)|flag(o.Denied)<<1|flag(o.Unavailable)<<2)
@@ -141,25 +146,33 @@ func (n *node) answered(key quota.Key, cost int64, o core.Outcome, c *caller) {
 	if w.out != nil {
 		w.say("%s answers %s", n.name, outcomeWords(key, cost, o))
 	}
-	m := w.moment()
-	var grew int64
-	if k := n.core.Table.Find(key); k != nil {
-		k.EachLease(func(id core.ID, taken int64) { grew += w.oracle.UsedUpTo(m, n.holder, id, taken) })
+	n.look(key)
+	if o.Allowed && cost > 0 {
+		c.reserve(cost, o, n.allowed(key, cost, o, c.spend))
 	}
+	n.check(key)
+}
+
+// allowed finds what a caller was allowed, and in which account.
+func (n *node) allowed(key quota.Key, cost int64, o core.Outcome, spend core.ID) ledger.AccountID {
+	w := n.world
+	lease, spent := o.Source()
 	switch {
-	case !o.Allowed || cost == 0:
-		if grew != 0 {
-			w.broken(oracle.Backed, "%d units of %s were taken at %s for a caller that got nothing", grew, key, n.name)
-		}
 	case o.Reason == quota.OpenMode || o.Reason == quota.Cold:
-		dim, _ := n.core.Dimension(key.Dimension)
-		window := dim.Calendar.WindowAt(n.core.LedgerTime(n.clock()))
-		w.oracle.Unleased(m, n.core.Incarnation(), ledger.AccountID{Key: key, Window: window}, dim.Class, cost)
-	case grew == cost:
-	case grew == 0 && c != nil && n.approved[c.spend] == cost:
-		w.oracle.Spent(m, c.spend, cost)
+		return n.passedFree(key, cost)
+	case o.Reason == quota.Extended:
+		w.fire(Extended)
+		n.balance[key] -= cost
+		return w.oracle.AccountOf(lease)
+	case !spent.IsNil():
+		if spent != spend || n.approved[spent] != cost {
+			w.broken(oracle.Backed, "%s allowed %d of %s by spend %s, which the ledger did not grant it", n.name, cost, key, shortID(spent))
+		}
+		w.oracle.Spent(w.moment(), spent, cost)
+		return w.oracle.AccountOf(spent)
 	default:
-		w.broken(oracle.Backed, "%s allowed %d of %s, its leases gave %d", n.name, cost, key, grew)
+		n.balance[key] -= cost
+		return w.oracle.AccountOf(lease)
 	}
 }
 

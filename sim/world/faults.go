@@ -7,8 +7,8 @@ import (
 
 	"github.com/gofrs/uuid/v5"
 
+	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/controlplane/policy"
-	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 	"github.com/quotalease/quotalease/sim/oracle"
 )
 
@@ -16,18 +16,16 @@ import (
 // an agent that is down) does not happen, and is not counted.
 func (w *World) act(a Action) {
 	p, r := w.places[a.Agent], w.replicas[a.Replica]
-	if a.Kind > Peek {
+	if a.Kind > lastCall {
 		w.say("* %s", a)
 	}
 	switch a.Kind {
-	case Take, Peek:
+	case Take, Peek, Several, Reserve, Acquire:
 		if p.node != nil {
-			w.sayOf(p.node, "%s", a)
-			p.node.take(a.Key, a.Cost, a.Leaves, nil)
+			p.node.serve(a)
 		}
 		if c := w.twins[p.index]; c != nil && a.At.Microseconds()%3 == 0 { // a copy has callers too
-			w.sayOf(c, "%s", a)
-			c.take(a.Key, a.Cost, a.Leaves, nil)
+			c.serve(a)
 		}
 	case LoseRequest, LoseReply, RepeatRequest, DelayRequest, DelayReply, LoseNotices:
 		p.armed = append(p.armed, a) // counted when it strikes
@@ -46,14 +44,8 @@ func (w *World) act(a Action) {
 		p.wall += a.For
 	case CrashReplica, SkewReplica, NudgeReplica, LagReplica:
 		w.strikeReplica(a, r)
-	case Revoke:
-		if r.cp == nil {
-			return
-		}
-		w.fire(a.Kind)
-		_, err := r.cp.RevokeLeases(context.Background(), &pb.RevokeLeasesRequest{
-			Key: &pb.Key{Tenant: a.Key.Tenant, Dimension: a.Key.Dimension}, Who: "operator", Why: "simulation"})
-		w.expectOutage(err, "revoke")
+	case Revoke, Credit, ReleaseHeld:
+		w.operate(a, r)
 	case CutWatch:
 		w.fire(a.Kind)
 		p.deaf = w.now + a.For
@@ -164,6 +156,7 @@ func (w *World) release(n *node) {
 		return
 	}
 	n.twin, t.asleep = nil, false
+	n.copied, t.copied = true, true
 	t.random.reseed(w.seed, 5, uint64(n.place.index), uint64(n.place.starts))
 	w.oracle.Copied(n.core.Incarnation(), n.holder, t.holder)
 	w.twins[n.place.index] = t
@@ -172,10 +165,18 @@ func (w *World) release(n *node) {
 	for _, a := range n.asked {
 		w.oracle.Shared(uuid.FromBytesOrNil(a.GetGrantId()))
 	}
+	maps.Copy(t.balance, n.balance)
 	for _, c := range n.waiting {
 		if id := c.waiter.SpendID(); !id.IsNil() { // in flight or still in line: both go on with it
 			w.oracle.Shared(id)
 		}
+	}
+	for _, g := range n.several {
+		g.group.EachPart(func(p core.Part) {
+			if !p.Spend.IsNil() {
+				w.oracle.Shared(p.Spend)
+			}
+		})
 	}
 	t.syncing, t.spending = n.syncing, n.spending
 	t.first, t.wakes = n.first, n.wakes
@@ -190,6 +191,9 @@ func (w *World) release(n *node) {
 		}
 		for _, c := range append([]*caller(nil), t.waiting...) {
 			c.giveUp()
+		}
+		for _, g := range append([]*several(nil), t.several...) {
+			g.giveUp()
 		}
 	})
 	w.after(0, t.pump)

@@ -64,6 +64,26 @@ func (g *generator) call() Action {
 		a.Cost = int64(2 + g.rng.IntN(9))
 	case 4:
 		a.Cost = int64(1 + g.rng.IntN(150))
+	case 5, 6:
+		a.Kind, a.Cost = Several, int64(1+g.rng.IntN(4))
+		for range 2 + g.rng.IntN(2) {
+			a.Mask |= 1 << g.rng.IntN(slotsFrom)
+		}
+	case 7, 8:
+		a.Kind, a.Cost, a.Mask = Reserve, int64(1+g.rng.IntN(8)), g.rng.IntN(2)
+		a.Actual, a.For = g.rng.Int64N(a.Cost+3), g.some(6*time.Second)
+		if g.rng.IntN(10) == 0 {
+			a.For = 0
+		}
+	case 9, 10, 11:
+		a.Kind, a.Cost, a.For = Acquire, int64(1+g.rng.IntN(3)), min(g.some(longestRun), longestRun-10*time.Millisecond)
+		a.Mask = 1 << (slotsFrom + g.rng.IntN(len(dimensions)-slotsFrom))
+		if g.rng.IntN(4) == 0 {
+			a.Mask |= 1 << g.rng.IntN(len(dimensions))
+		}
+		if g.rng.IntN(2) == 0 {
+			a.Waits = g.some(time.Second)
+		}
 	}
 	if g.rng.IntN(10) == 0 {
 		a.Leaves = g.some(30 * time.Millisecond)
@@ -75,7 +95,7 @@ func (g *generator) agent() int   { return g.rng.IntN(g.setup.Agents) }
 func (g *generator) replica() int { return g.rng.IntN(g.setup.Replicas) }
 
 func (g *generator) key() quota.Key {
-	return quota.Key{Tenant: tenants[min(1, g.rng.IntN(4))&g.rng.IntN(2)], Dimension: dimensions[g.rng.IntN(len(dimensions))]}
+	return quota.Key{Tenant: tenants[min(1, g.rng.IntN(4))&g.rng.IntN(2)], Dimension: dimensions[g.rng.IntN(slotsFrom)]}
 }
 
 // some is a duration up to most, short ones as likely as long ones of the next magnitude.
@@ -93,7 +113,7 @@ var weights = []struct {
 	{JumpWall, 3}, {CrashReplica, 5}, {SkewReplica, 3}, {NudgeReplica, 4}, {LagReplica, 5},
 	{DatabaseDown, 3}, {DatabaseForward, 2}, {DatabaseBack, 2}, {DatabaseAstray, 1},
 	{CommitUnknown, 15}, {CommitConflict, 10}, {CommitBroken, 10}, {CommitUnheard, 15},
-	{Revoke, 6}, {ChangeLimit, 6}, {CutWatch, 5}, {LoseNotices, 10},
+	{Revoke, 6}, {Credit, 5}, {ReleaseHeld, 6}, {ChangeLimit, 6}, {CutWatch, 5}, {LoseNotices, 10},
 }
 
 var allWeights = func() (sum int) {
@@ -132,7 +152,10 @@ func (g *generator) trouble() Action {
 	case DatabaseBack:
 		a.For = -g.some(2 * time.Second)
 	case Revoke:
-		a.Key = g.key()
+		a.Key = quota.Key{Tenant: tenants[g.rng.IntN(2)], Dimension: dimensions[g.rng.IntN(len(dimensions))]}
+	case Credit, ReleaseHeld:
+		a.Key = quota.Key{Tenant: tenants[g.rng.IntN(2)], Dimension: dimensions[g.rng.IntN(quotas)]}
+		a.Cost, a.Mask = int64(1+g.rng.IntN(60)), g.rng.IntN(2)
 	case ChangeLimit: // stands for any change of policy
 		a.Policy = g.rng.IntN(len(changes))
 		a.Kind = changes[a.Policy].kind

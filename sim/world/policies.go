@@ -14,9 +14,12 @@ import (
 // The quotas of every world: one of each class in windows of a minute, and one whose windows
 // are as short as they come.
 var (
-	dimensions = []string{"hard", "bounded", "best", "exact", "brief"}
+	dimensions = []string{"hard", "bounded", "best", "exact", "brief", "fast", "slow", "slots", "few"}
 	tenants    = []string{"acme", "bolt"}
 )
+
+// Of dimensions, the quotas of a window come first, and those that are acquired last.
+const quotas, slotsFrom = 5, 7
 
 const longestTTL, longestGrace = 2 * time.Second, 500 * time.Millisecond
 
@@ -25,12 +28,16 @@ type terms struct {
 	class     quota.Class
 	limit     int
 	overshoot int // percent
+	rate      int // a second; 0: no rate limit
+	kind      quota.Kind
 }
 
 // base is what histories begin with and come back to.
 var base = map[string]terms{
-	"hard": {quota.Hard, 300, 40}, "bounded": {quota.Bounded, 400, 30}, "best": {quota.BestEffort, 400, 50},
-	"exact": {quota.Exact, 120, 0}, "brief": {quota.Bounded, 40, 50},
+	"hard": {quota.Hard, 300, 40, 0, quota.Period}, "bounded": {quota.Bounded, 400, 30, 0, quota.Period}, "best": {quota.BestEffort, 400, 50, 0, quota.Period},
+	"exact": {quota.Exact, 120, 0, 0, quota.Period}, "brief": {quota.Bounded, 40, 50, 0, quota.Period},
+	"fast": {quota.Bounded, 30, 50, 60, quota.RateLimit}, "slow": {quota.Hard, 4, 100, 6, quota.RateLimit},
+	"slots": {quota.Bounded, 12, 50, 0, quota.Concurrency}, "few": {quota.Hard, 4, 50, 0, quota.Concurrency},
 }
 
 // Document is one policy that a history may apply.
@@ -49,15 +56,17 @@ type change struct {
 
 var changes = []change{
 	{kind: ChangeLimit},
-	{kind: ChangeLimit, terms: map[string]terms{"hard": {quota.Hard, 60, 40}, "bounded": {quota.Bounded, 50, 30}, "best": {quota.BestEffort, 60, 50}, "exact": {quota.Exact, 40, 0}, "brief": {quota.Bounded, 8, 50}}},
-	{kind: ChangeLimit, terms: map[string]terms{"hard": {quota.Hard, 900, 40}, "bounded": {quota.Bounded, 1200, 30}, "best": {quota.BestEffort, 900, 50}, "exact": {quota.Exact, 500, 0}}},
-	{kind: ChangeLimit, terms: map[string]terms{"hard": {quota.Hard, 0, 40}, "bounded": {quota.Bounded, 400, 30}, "exact": {quota.Exact, 0, 0}, "brief": {quota.Bounded, 0, 0}}},
-	{kind: ChangeBudget, terms: map[string]terms{"hard": {quota.Hard, 300, 5}, "bounded": {quota.Bounded, 400, 4}, "best": {quota.BestEffort, 400, 5}, "brief": {quota.Bounded, 40, 10}}},
-	{kind: ChangeBudget, terms: map[string]terms{"hard": {quota.Hard, 300, 100}, "bounded": {quota.Bounded, 400, 100}, "best": {quota.BestEffort, 400, 100}}},
-	{kind: ChangeClass, terms: map[string]terms{"hard": {quota.Bounded, 300, 40}, "bounded": {quota.Hard, 400, 30}, "best": {quota.Bounded, 400, 50}, "brief": {quota.Hard, 40, 50}}},
-	{kind: ChangeClass, terms: map[string]terms{"hard": {quota.BestEffort, 300, 40}, "bounded": {quota.Exact, 400, 0}, "exact": {quota.Hard, 120, 30}}},
+	{kind: ChangeLimit, terms: map[string]terms{"hard": {quota.Hard, 60, 40, 0, quota.Period}, "bounded": {quota.Bounded, 50, 30, 0, quota.Period}, "best": {quota.BestEffort, 60, 50, 0, quota.Period}, "exact": {quota.Exact, 40, 0, 0, quota.Period}, "brief": {quota.Bounded, 8, 50, 0, quota.Period}, "fast": {quota.Bounded, 10, 40, 20, quota.RateLimit}, "slow": {quota.Hard, 2, 100, 2, quota.RateLimit}, "slots": {quota.Bounded, 4, 50, 0, quota.Concurrency}, "few": {quota.Hard, 1, 50, 0, quota.Concurrency}}},
+	{kind: ChangeLimit, terms: map[string]terms{"hard": {quota.Hard, 900, 40, 0, quota.Period}, "bounded": {quota.Bounded, 1200, 30, 0, quota.Period}, "best": {quota.BestEffort, 900, 50, 0, quota.Period}, "exact": {quota.Exact, 500, 0, 0, quota.Period}, "fast": {quota.Bounded, 90, 50, 200, quota.RateLimit}, "slow": {quota.BestEffort, 5, 100, 9, quota.RateLimit}, "slots": {quota.BestEffort, 30, 50, 0, quota.Concurrency}, "few": {quota.Exact, 6, 0, 0, quota.Concurrency}}},
+	{kind: ChangeLimit, terms: map[string]terms{"hard": {quota.Hard, 0, 40, 0, quota.Period}, "bounded": {quota.Bounded, 400, 30, 0, quota.Period}, "exact": {quota.Exact, 0, 0, 0, quota.Period}, "brief": {quota.Bounded, 0, 0, 0, quota.Period}, "slow": {quota.Hard, 1, 100, 1, quota.RateLimit}}},
+	{kind: ChangeBudget, terms: map[string]terms{"hard": {quota.Hard, 300, 5, 0, quota.Period}, "bounded": {quota.Bounded, 400, 4, 0, quota.Period}, "best": {quota.BestEffort, 400, 5, 0, quota.Period}, "brief": {quota.Bounded, 40, 10, 0, quota.Period}, "fast": {quota.Bounded, 30, 10, 60, quota.RateLimit}}},
+	{kind: ChangeBudget, terms: map[string]terms{"hard": {quota.Hard, 300, 100, 0, quota.Period}, "bounded": {quota.Bounded, 400, 100, 0, quota.Period}, "best": {quota.BestEffort, 400, 100, 0, quota.Period}}},
+	{kind: ChangeClass, terms: map[string]terms{"hard": {quota.Bounded, 300, 40, 0, quota.Period}, "bounded": {quota.Hard, 400, 30, 0, quota.Period}, "best": {quota.Bounded, 400, 50, 0, quota.Period}, "brief": {quota.Hard, 40, 50, 0, quota.Period}}},
+	{kind: ChangeClass, terms: map[string]terms{"hard": {quota.BestEffort, 300, 40, 0, quota.Period}, "bounded": {quota.Exact, 400, 0, 0, quota.Period}, "fast": {quota.Exact, 30, 0, 60, quota.RateLimit}, "slow": {quota.BestEffort, 4, 100, 6, quota.RateLimit}, "exact": {quota.Hard, 120, 30, 0, quota.Period}}},
 	{kind: RemoveDimension, gone: "bounded"},
 	{kind: RemoveDimension, gone: "best"},
+	{kind: RemoveDimension, gone: "slow"},
+	{kind: RemoveDimension, gone: "slots"},
 	{kind: RemoveTenant, denies: "bolt"},
 }
 
@@ -86,15 +95,29 @@ func (c change) write() string {
 		}
 		if t.class != quota.Exact {
 			more = fmt.Sprintf(", overshoot: %d%%, lease: {ttl: %s, grace: %s}", t.overshoot, longestTTL, longestGrace)
-			if name == "brief" {
+			if name == "brief" || t.kind == quota.Concurrency {
 				more = fmt.Sprintf(", overshoot: %d%%, lease: {ttl: 400ms, grace: 100ms}", t.overshoot)
 			}
 		}
 		if name == "bounded" && t.class == quota.Bounded {
 			more += ", cold: {wait: 10ms, then: debt, units: 2}"
 		}
-		if name == "best" {
+		if (name == "hard" || name == "brief") && t.class != quota.Exact {
+			more += fmt.Sprintf(", outage: {mode: extend, after: 1s, rate: 60/s, budget: %d}", max(1, min(t.limit, 24)))
+		}
+		if t.kind == quota.Period {
+			more += ", statement: {final_after: 1m}"
+		}
+		if name == "best" || name == "slots" && t.class == quota.BestEffort {
 			more += ", outage: {mode: open, after: 1s, for: 1h}"
+		}
+		switch t.kind {
+		case quota.Concurrency:
+			fmt.Fprintf(&b, "  - {name: %s, kind: concurrency, limit: %d, max_hold: %s, class: %s%s}\n", name, t.limit, longestRun, t.class, more)
+			continue
+		case quota.RateLimit:
+			fmt.Fprintf(&b, "  - {name: %s, kind: rate, limit: %d/s, burst: %d, class: %s%s}\n", name, t.rate, t.limit, t.class, more)
+			continue
 		}
 		fmt.Fprintf(&b, "  - {name: %s, kind: period, limit: %d, period: {every: %s}, class: %s%s}\n", name, t.limit, every, t.class, more)
 	}
@@ -119,9 +142,10 @@ func termsOf(doc *policy.Document, version int64) func(quota.Key, quota.Window) 
 	s := doc.Snapshot(version)
 	return func(key quota.Key, window quota.Window) (ledger.Terms, bool) {
 		t, _, err := s.Resolve(key, window.Start)
+		dim, _ := s.Dimension(key.Dimension)
 		if err != nil {
 			return ledger.Terms{}, false
 		}
-		return ledger.Terms{PolicyVersion: t.PolicyVersion, Kind: t.Kind, Class: t.Class, Limit: t.Limit, Budget: t.Budget, TTL: t.TTL, Grace: t.Grace}, true
+		return ledger.Terms{PolicyVersion: t.PolicyVersion, Kind: t.Kind, Class: t.Class, Limit: t.Limit, Budget: t.Budget, Rate: t.Rate, MaxHold: t.MaxHold, Pot: t.Outage.Budget, FinalAfter: dim.FinalAfter, TTL: t.TTL, Grace: t.Grace}, true
 	}
 }

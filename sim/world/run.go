@@ -36,7 +36,7 @@ func everyAsk(setup Setup) (asks []Ask) {
 	for agent := range setup.Agents {
 		for _, copied := range []bool{false, true} {
 			for _, tenant := range tenants {
-				for _, dimension := range dimensions {
+				for _, dimension := range dimensions[:slotsFrom] {
 					asks = append(asks, Ask{Agent: agent, Copy: copied, Key: quota.Key{Tenant: tenant, Dimension: dimension}})
 				}
 			}
@@ -109,7 +109,7 @@ func (w *World) next(a Action) {
 	w.events++
 	w.mix(uint64(a.Kind), uint64(a.At))
 	w.act(a)
-	if a.Kind <= Peek {
+	if a.Kind <= lastCall {
 		w.fire(a.Kind)
 	}
 }
@@ -126,10 +126,10 @@ func (w *World) result(s Script) Result {
 
 // Times after the last trouble.
 const (
-	restFor  = longestTTL + longestGrace + 4*time.Second // everything must have come to rest by then
-	watchFor = 3 * time.Second                           // at rest agents hardly talk
-	asksFor  = longestTTL + longestGrace + 2*time.Second // who asks again and again is served by then
-	mostRest = 20                                        // Syncs of an agent in watchFor
+	restFor  = longestTTL + longestGrace + longestRun + 4*time.Second // everything must have come to rest by then
+	watchFor = 3 * time.Second                                        // at rest agents hardly talk
+	asksFor  = longestTTL + longestGrace + 2*time.Second              // who asks again and again is served by then
+	mostRest = 20                                                     // Syncs of an agent in watchFor
 )
 
 // settle is the end of every history: trouble ends, and everything has to come to rest. Then
@@ -193,8 +193,8 @@ func (w *World) rest() {
 		if n.core.Owes() {
 			w.broken(oracle.Rests, "%s still owes a report or a lease", n.name)
 		}
-		if len(n.waiting) > 0 {
-			w.broken(oracle.Rests, "%d callers of %s still wait", len(n.waiting), n.name)
+		if waiting := len(n.waiting) + len(n.several); waiting > 0 {
+			w.broken(oracle.Rests, "%d callers of %s still wait", waiting, n.name)
 		}
 		if n.syncs > mostRest {
 			w.broken(oracle.Rests, "%s sent %d Syncs in %s of rest", n.name, n.syncs, watchFor)
@@ -235,7 +235,7 @@ func (w *World) askUntil(n *node, key quota.Key, end time.Duration) {
 	if n.dead || w.oracle.Fault() != nil {
 		return
 	}
-	n.take(key, 1, 0, func(o core.Outcome) {
+	n.take(key, 1, 0, &caller{then: func(o core.Outcome) {
 		switch {
 		case o.Allowed || o.Bad != nil:
 		case w.now < end:
@@ -243,7 +243,7 @@ func (w *World) askUntil(n *node, key quota.Key, end time.Duration) {
 		default:
 			w.unserved(n, key, o)
 		}
-	})
+	}})
 }
 
 // unserved is a caller that was refused to the end: right only if nothing is free.
@@ -258,6 +258,12 @@ func (w *World) unserved(n *node, key quota.Key, o core.Outcome) {
 		return
 	}
 	s, _ := w.oracle.State(id)
+	if terms.Kind == quota.RateLimit {
+		if terms.Limit.Units > 0 && terms.Rate.Units > 0 {
+			w.broken(oracle.Served, "a caller of %s at %s was refused for %s (%s) while the bucket fills", key, n.name, asksFor, outcomeWords(key, 1, o))
+		}
+		return
+	}
 	if free := int64(terms.Limit.Units) - int64(s.Row.Settled()+s.Row.Outstanding+s.Row.Held); free > 0 {
 		w.broken(oracle.Served, "a caller of %s at %s was refused for %s (%s) while %d were free", key, n.name, asksFor, outcomeWords(key, 1, o), free)
 	}

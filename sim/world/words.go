@@ -31,6 +31,9 @@ func requestWords(r *pb.SyncRequest) string {
 	var words []string
 	for _, x := range r.GetReports() {
 		word := fmt.Sprintf("%s of %s: taken %d, returned %d", shortBytes(x.GetGrantId()), keyOf(x.GetKey()), x.GetTaken(), x.GetReturned())
+		if x.GetSeq() > 0 {
+			word += fmt.Sprintf(", in use %d", x.GetInUse())
+		}
 		if x.GetFinal() {
 			word += ", final"
 		}
@@ -44,6 +47,9 @@ func requestWords(r *pb.SyncRequest) string {
 	}
 	for _, x := range r.GetAsks() {
 		words = append(words, fmt.Sprintf("ask %s for %d of %s, at least %d", shortBytes(x.GetGrantId()), x.GetWant(), keyOf(x.GetKey()), x.GetNeed()))
+	}
+	for _, x := range r.GetRenewals() {
+		words = append(words, fmt.Sprintf("renew %s of %s: in use %d, returned %d", shortBytes(x.GetGrantId()), keyOf(x.GetKey()), x.GetInUse(), x.GetReturned()))
 	}
 	for _, x := range r.GetKeys() {
 		words = append(words, fmt.Sprintf("how is %s", keyOf(x)))
@@ -120,8 +126,14 @@ func outcomeWords(key quota.Key, cost int64, o core.Outcome) string {
 }
 
 func grantWords(g ledger.Grant) string {
-	what := map[ledger.GrantKind]string{ledger.KindLease: "lease", ledger.KindSpend: "spend", ledger.KindUnleased: "use without a lease"}[g.Kind]
+	what := map[ledger.GrantKind]string{ledger.KindLease: "lease", ledger.KindSpend: "spend", ledger.KindUnleased: "use without a lease", ledger.KindEmergency: "allowance", ledger.KindSlots: "slots", ledger.KindCredit: "credit", ledger.KindRelease: "release"}[g.Kind]
 	s := fmt.Sprintf("%s %s of %s is %s: amount %d, taken %d, returned %d", what, shortID(g.ID), g.Account.Key, g.State, g.Amount, g.Taken, g.Back)
+	if g.Kind == ledger.KindSlots {
+		s += fmt.Sprintf(", in use %d", g.InUse)
+	}
+	if g.Uncertain > 0 {
+		s += fmt.Sprintf(", uncertain %d", g.Uncertain)
+	}
 	if g.Reason != "" {
 		s += ", " + string(g.Reason)
 	}
@@ -132,4 +144,30 @@ func grantWords(g ledger.Grant) string {
 		s += ", revoked"
 	}
 	return s
+}
+
+func severalWords(g *core.Group, o core.Outcome) string {
+	what := "a caller of several keys: "
+	switch {
+	case o.Bad != nil:
+		return what + "no such thing"
+	case o.Unavailable:
+		return what + "unavailable, " + o.Key.Dimension
+	case o.Allowed:
+		var words []string
+		g.EachPart(func(p core.Part) {
+			by := "by a spend"
+			switch {
+			case len(p.Slots) > 0:
+				by = "on " + shortID(p.Slots[0].Lease)
+			case p.Free:
+				by = "without a lease"
+			case !p.Lease.IsNil():
+				by = "of " + shortID(p.Lease)
+			}
+			words = append(words, fmt.Sprintf("%d of %s %s", p.Cost, p.Key, by))
+		})
+		return what + "allowed, " + strings.Join(words, ", ")
+	}
+	return what + "denied, " + string(o.Reason) + " by " + o.Key.Dimension
 }

@@ -48,12 +48,15 @@ type World struct {
 	askers   map[core.ID]oracle.Holder // of asks of agents with a copy at large
 	holders  oracle.Holder
 	cuts     []cut
+	ids      *uuid.Gen // of operators
+	working  int       // runs on slots, at this moment
 	calm     bool
 	fired    [kinds]int
 }
 
 func newWorld(seed uint64, setup Setup, copies map[int]bool, out io.Writer) *World {
-	w := &World{seed: seed, setup: setup, out: out, digest: 14695981039346656037, oracle: oracle.New(maxDrift), twins: map[int]*node{}, askers: map[core.ID]oracle.Holder{}, copies: copies}
+	w := &World{seed: seed, setup: setup, out: out, digest: 14695981039346656037, oracle: oracle.New(maxDrift), twins: map[int]*node{}, askers: map[core.ID]oracle.Holder{}, copies: copies,
+		ids: uuid.NewGenWithOptions(uuid.WithRandomReader(seeded(seed, 7)))}
 	w.database = newDatabase(w)
 	w.log = policy.NewMemoryLog(w.database.now)
 	w.apply(0)
@@ -133,6 +136,12 @@ func (w *World) committed(c ledger.Changes) {
 	for i := range c.NewGrants {
 		g := &c.NewGrants[i]
 		w.mix(binary.BigEndian.Uint64(g.ID[8:]), uint64(g.Amount))
+		if !g.StartsAt.IsZero() {
+			w.fire(Ahead)
+		}
+		if g.Drip > 0 {
+			w.fire(Trickle)
+		}
 		if w.out != nil {
 			w.say("ledger: %s", grantWords(*g))
 		}
@@ -143,6 +152,14 @@ func (w *World) committed(c ledger.Changes) {
 		if w.out != nil {
 			w.say("ledger: %s", grantWords(*g))
 		}
+	}
+	for _, s := range c.Statements {
+		if s.Revision > 1 {
+			w.fire(Amended)
+		}
+	}
+	if len(c.Folded) > 0 {
+		w.fire(Folded)
 	}
 	for i := range c.Accounts {
 		if at := c.Accounts[i].Clock; at.After(w.latest) {
@@ -156,7 +173,16 @@ func (w *World) committed(c ledger.Changes) {
 
 // told looks at what a Sync is answered.
 func (w *World) told(n *node, req *pb.SyncRequest, reply *pb.SyncReply) {
-	w.decided(reply.GetDecisions(), !n.is(req.GetHello()))
+	w.decided(reply.GetDecisions(), !n.is(req.GetHello()), req.GetAsks(), nil)
+	for i, d := range reply.GetRenewals() {
+		switch f := d.GetFault(); {
+		case f == nil:
+			w.fire(Renewed)
+		case f.GetCode() == "unknown_dimension" || f.GetCode() == "unknown_tenant":
+		default:
+			w.broken(oracle.Works, "a renewal of %s of %s is refused: %s %s", n.name, shortBytes(req.GetRenewals()[i].GetGrantId()), f.GetCode(), f.GetField())
+		}
+	}
 	for i, r := range reply.GetResults() {
 		f := r.GetFault()
 		if f == nil || f.GetCode() == "report_step" {
@@ -174,11 +200,14 @@ func (w *World) told(n *node, req *pb.SyncRequest, reply *pb.SyncReply) {
 }
 
 // decided looks at decisions on their way to an agent. A copy that meanwhile went on under another
-// incarnation may have taken back by the new one what it asked by the old.
-func (w *World) decided(list []*pb.Decision, renamed bool) {
+// incarnation may have taken back by the new one what it asked by the old. An ask for a window of
+// its own may come before or after its time; nothing else is refused for its window.
+func (w *World) decided(list []*pb.Decision, renamed bool, asks []*pb.Ask, items []*pb.SpendItem) {
 	m := w.moment()
-	for _, d := range list {
+	for i, d := range list {
 		switch f := d.GetFault(); {
+		case f == nil && d.GetAmount() == 0 && groupRefused(list, items, i):
+			w.oracle.Refused(uuid.FromBytesOrNil(d.GetGrantId()))
 		case f == nil:
 			w.oracle.Answered(m, oracle.Answer{
 				ID: uuid.FromBytesOrNil(d.GetGrantId()), Amount: d.GetAmount(), Reason: quota.Reason(d.GetReason()),
@@ -188,10 +217,26 @@ func (w *World) decided(list []*pb.Decision, renamed bool) {
 			// It was taken back under another incarnation, before it came. Nobody has it.
 		case f.GetCode() == "unknown_dimension" || f.GetCode() == "unknown_tenant":
 			w.oracle.Refused(uuid.FromBytesOrNil(d.GetGrantId()))
+		case f.GetCode() == "invalid" && f.GetField() == "window" && i < len(asks) && asks[i].GetWindow() != nil:
+			w.oracle.Refused(uuid.FromBytesOrNil(d.GetGrantId()))
 		default:
 			w.broken(oracle.Works, "a request for %s is refused: %s %s", shortBytes(d.GetGrantId()), f.GetCode(), f.GetField())
 		}
 	}
+}
+
+// groupRefused reports an item that was not decided since policy does not admit another one of
+// its group.
+func groupRefused(list []*pb.Decision, items []*pb.SpendItem, i int) bool {
+	if i >= len(items) || items[i].GetGroup() == 0 {
+		return false
+	}
+	for j, x := range items {
+		if x.GetGroup() == items[i].GetGroup() && list[j].GetFault() != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func accountOf(r *pb.Report) ledger.AccountID {

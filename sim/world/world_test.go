@@ -90,7 +90,7 @@ func TestEveryKindHasItsWords(t *testing.T) {
 		}
 	}
 	for _, w := range weights {
-		if w.weight < 1 || w.kind <= Peek {
+		if w.weight < 1 || w.kind <= lastCall {
 			t.Errorf("%s has weight %d", w.kind, w.weight)
 		}
 	}
