@@ -71,6 +71,7 @@ func (c *Core) groupSpent(now Instant, g *Group) {
 		if p.spend == nil {
 			continue
 		}
+		p.spent = p.spend.id
 		p.spend.group, p.spend = nil, nil
 		p.key.spends--
 		c.exact[p.key.ID.Dimension] += p.cost
