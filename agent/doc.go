@@ -44,6 +44,8 @@
 //   - A graceful stop reports and returns everything, and ends without a control plane too.
 //     (TestD6StopReportsAndReturnsEverything, TestD6StopEndsWithoutAControlPlane)
 //   - A spend that nobody waits for any more is taken back. (TestAnAbandonedSpendIsTakenBack)
+//   - A permit that was given to a caller who had just hung up is taken back.
+//     (TestAPermitThatNobodyHeardOfIsNotKept)
 //   - Several dimensions, or an operation's, are taken together or not at all; from units in
 //     hand without a lock or an allocation. (TestR1_10SeveralDimensionsAreTakenTogether,
 //     TestAPaymentTakesItsLeaseAndItsSpend, BenchmarkTakeAll)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -41,7 +42,7 @@ type Permit struct {
 // runs is never cut, whatever becomes of the lease, the limit or the control plane. A denial
 // says that the slots are in use (exhausted) or in other agents' hands (leased_out), and names
 // no time: nobody knows when work will end. Callers who wait are served first come first
-// served. Errors are those of Take.
+// served. A caller who hangs up as the permit is given has none. Errors are those of Take.
 func (a *Agent) Acquire(ctx context.Context, r Acquire) (Permit, error) {
 	if err := r.validate(); err != nil {
 		return Permit{}, err
@@ -79,8 +80,16 @@ func (a *Agent) Acquire(ctx context.Context, r Acquire) (Permit, error) {
 	}
 	if d.Allowed {
 		a.mu.Lock()
+		hungUp := errors.Is(ctx.Err(), context.Canceled)
+		if hungUp {
+			a.core.Withdraw(a.now(), g)
+		}
 		p.ID, p.Expires = r.ID, a.core.Held(a.now(), r.Tenant, r.ID)
 		a.mu.Unlock()
+		if hungUp {
+			a.kickAll()
+			return Permit{}, ctx.Err()
+		}
 	}
 	a.seen.acquired(d.Dimension, p.Waited)
 	return p, nil

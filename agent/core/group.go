@@ -32,6 +32,7 @@ type Group struct {
 	over   bool
 
 	merged  []DimensionCost // what it takes of each dimension
+	permit  *permit         // that it was given; nil: none, or it was a repeat
 	turn    *Key            // whose line it is the first of
 	leaving bool            // its patience is over
 }
@@ -53,6 +54,7 @@ type part struct {
 	taken Taken  // what the take from it answered
 	lane  bool   // to be spent one by one
 	spend *spend // in line or in flight
+	spent ID     // the id it was spent under
 	free  bool   // it passes without a lease, as reason says
 	holds []hold // of a concurrency limit: the slots it has
 }

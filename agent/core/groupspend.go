@@ -78,6 +78,7 @@ func (c *Core) groupSpent(now Instant, g *Group) {
 			p.key.spends--
 			continue
 		}
+		p.spent = p.spend.id
 		p.spend.group, p.spend = nil, nil
 		p.key.spends--
 		c.exact[p.key.ID.Dimension] += p.cost

@@ -72,7 +72,7 @@ func (c *Core) keepPermit(now Instant, g *Group, o Outcome) {
 		}
 	}
 	p.until = now + p.hold
-	c.permits[p.id] = p
+	c.permits[p.id], g.permit = p, p
 	heap.Push(&c.permitHeap, p)
 }
 
@@ -88,6 +88,28 @@ func (c *Core) Release(now Instant, tenant, id string) (Ended, error) {
 	}
 	c.endPermit(now, p)
 	return e, nil
+}
+
+// Withdraw undoes an acquire whose caller left as it was granted: nobody knows of the permit. What
+// it took goes back, and its id may be used again. A repeat of it withdraws nothing: the permit
+// is that of the first.
+func (c *Core) Withdraw(now Instant, g *Group) {
+	p := g.permit
+	if p == nil || p.index == gone {
+		return
+	}
+	delete(c.permits, p.id)
+	c.putDownPermit(now, p)
+	for i := range g.parts {
+		part := &g.parts[i]
+		switch {
+		case !part.key.known(): // it stays charged
+		case part.lease != nil:
+			c.refund(now, part.key, part.lease, part.cost)
+		case !part.spent.IsNil():
+			c.takeBack(part.spent, part.key)
+		}
+	}
 }
 
 // Held is how long a permit may go on without a sign of life.
@@ -126,9 +148,14 @@ func (c *Core) endPermit(now Instant, p *permit) {
 	if p.index == gone {
 		return
 	}
-	heap.Remove(&c.permitHeap, p.index)
 	p.ended = now
 	c.endedPermits = append(c.endedPermits, p)
+	c.putDownPermit(now, p)
+}
+
+// putDownPermit ends a permit, whether or not it is remembered.
+func (c *Core) putDownPermit(now Instant, p *permit) {
+	heap.Remove(&c.permitHeap, p.index)
 	holds := p.holds
 	p.holds = nil
 	putDown(holds)

@@ -39,6 +39,7 @@ func Run(t *testing.T, open func(t *testing.T, retention time.Duration) Subject)
 		{"an account is made on first use", madeOnFirstUse, 0},
 		{"what is written is read back", readBack, 0},
 		{"every field comes back", everyFieldComesBack, 0},
+		{"M3 keys that look alike", keysThatLookAlike, 0},
 		{"endless and unlimited", endlessAndUnlimited, 0},
 		{"an error changes nothing", anErrorChangesNothing, 0},
 		{"a caller that has gone changes nothing", aGoneCallerChangesNothing, 0},
