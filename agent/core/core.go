@@ -36,6 +36,7 @@ type Core struct {
 	rng         *rand.Rand
 	gen         *uuid.Gen
 	incarnation ID
+	life        int // incarnations before this one
 	token       []byte
 
 	operations  atomic.Pointer[map[string]*Operation] // of the catalogue in force

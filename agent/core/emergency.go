@@ -129,7 +129,7 @@ func (c *Core) decidedAllowance(now Instant, k *Key, id ID, d *pb.Decision) bool
 		}
 		l := &Lease{
 			id: a.id, window: d.GetWindow(), amount: d.GetAmount(), emergency: true,
-			deadline: a.firstSent + micros(d.GetTtlUs()), begun: true,
+			deadline: a.firstSent + micros(d.GetTtlUs()), begun: true, life: c.life,
 		}
 		if wait := micros(d.GetStartsInUs()); wait > 0 {
 			l.start = now + wait + wait/maxDrift

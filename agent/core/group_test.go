@@ -253,23 +253,28 @@ func TestNothingIsHeldWhileAKeyIsWaitedFor(t *testing.T) {
 
 func TestWhatACopyPutsBackIsNotReportedOnTheOriginalsLease(t *testing.T) {
 	t.Parallel()
-	d := chain(t, map[string]int64{"x": 10})
-	d.rounds()
-	d.all(takes("a", 1))
-	g := &Group{Tenant: "acme", Takes: takes("a", 3, "x", 1), Done: func(Outcome) {}}
-	d.core.WantAll(d.now, g) // it holds 3 of a while x is being spent
-	d.advance(7 * time.Second)
-	for d.build() == nil {
-		d.advance(time.Second)
-	}
-	d.core.SyncDone(d.now, &pb.SyncReply{NewIncarnation: true, LedgerNowUs: d.ledgerNow().UnixMicro()})
-	d.core.AbandonAll(d.now, g)
-	a := d.core.Table.Find(quota.Key{Tenant: "acme", Dimension: "a"})
-	if len(a.closing) > 0 {
-		t.Error("a copy reports on a lease that is not its own")
-	}
-	if u := a.unleased; len(u) != 1 || u[0].taken < 3 {
-		t.Errorf("what the copy held is %+v, want at least 3 used without a lease", u)
+	for name, settled := range map[string]bool{"of a lease that lives": false, "of a lease that was settled": true} {
+		d := chain(t, map[string]int64{"x": 10})
+		d.rounds()
+		d.all(takes("a", 1))
+		g := &Group{Tenant: "acme", Takes: takes("a", 3, "x", 1), Done: func(Outcome) {}}
+		d.core.WantAll(d.now, g) // it holds 3 of a while x is being spent
+		a := d.core.Table.Find(quota.Key{Tenant: "acme", Dimension: "a"})
+		if settled {
+			d.core.drop(a, a.held()[0])
+		}
+		d.advance(7 * time.Second)
+		for d.build() == nil {
+			d.advance(time.Second)
+		}
+		d.core.SyncDone(d.now, &pb.SyncReply{NewIncarnation: true, LedgerNowUs: d.ledgerNow().UnixMicro()})
+		d.core.AbandonAll(d.now, g)
+		if len(a.closing) > 0 {
+			t.Errorf("%s: a copy reports on a lease that is not its own", name)
+		}
+		if u := a.unleased; !settled && (len(u) != 1 || u[0].taken < 3) {
+			t.Errorf("%s: what the copy held is %+v, want at least 3 used without a lease", name, u)
+		}
 	}
 }
 

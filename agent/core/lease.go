@@ -32,7 +32,7 @@ type Lease struct {
 	renewed   bool // its successor was asked for because it nears its end
 	begun     bool // its start was noticed
 	gone      bool // its last word was said, and acknowledged
-	foreign   bool // it is that of the agent of which this one is a copy
+	life      int  // which of the incarnations of this core it is of
 	said      report
 	reported  report
 }

@@ -33,7 +33,7 @@ func (c *Core) refund(now Instant, k *Key, l *Lease, units int64) {
 // refundLate reports units as refunded on a lease that was sealed. What a copy puts back stays
 // charged: nobody but the original may say anything of the lease.
 func (c *Core) refundLate(now Instant, k *Key, l *Lease, units int64) {
-	if l.foreign {
+	if l.life != c.life {
 		return
 	}
 	if l.gone { // its last word has one more word after it

@@ -68,7 +68,7 @@ func (c *Core) install(now Instant, k *Key, a *ask, d *pb.Decision) {
 	}
 	l := &Lease{
 		id: a.id, window: d.GetWindow(), amount: d.GetAmount(),
-		deadline: a.firstSent + micros(d.GetTtlUs()), begun: true,
+		deadline: a.firstSent + micros(d.GetTtlUs()), begun: true, life: c.life,
 	}
 	if wait := micros(d.GetStartsInUs()); wait > 0 {
 		l.start, l.begun = now+wait+wait/maxDrift, false
@@ -306,6 +306,7 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 // original's.
 func (c *Core) reincarnate(now Instant) {
 	c.incarnation, c.token = c.newID(now), nil
+	c.life++
 	c.cancels, c.refunds, c.refunded = nil, nil, 0 // the original's to make
 	c.dropReservations(len(c.reservedOrder))       // and to settle
 	for _, k := range slices.Clone(c.keys) {
@@ -316,7 +317,6 @@ func (c *Core) reincarnate(now Instant) {
 				c.addUnleasedIn(now, k, windowID{l.window.GetStartUs(), l.window.GetEndUs()}, unreported)
 			}
 			c.drop(k, l)
-			l.foreign = true
 		}
 		k.extend = nil
 		for _, u := range k.unleased {

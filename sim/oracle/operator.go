@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
 )
 
 // adjusted takes in what an operator did, and reports that the record is one of that.
@@ -68,4 +69,17 @@ func (o *Oracle) statedNow(m Moment, a *account) {
 		o.Break(m.At, Stated, "%s: revision %d is final while %d are open", a.row.ID, s.Revision, open)
 	}
 	a.settledOnce = a.settledOnce || open == 0
+}
+
+// Billed says that every window is over for long enough to have its final statement.
+func (o *Oracle) Billed(m Moment) {
+	for _, id := range o.order() {
+		a := o.accounts[id]
+		if o.fault != nil || id.Window.Endless() || a.row.Kind != quota.Period {
+			continue
+		}
+		if a.row.ClosedAt.IsZero() || a.row.FinalAt.IsZero() || !a.stated.Final() {
+			o.Break(m.At, Stated, "%s: at %s it has revision %d, closed %v, final %v", id, clock(m.Ledger), a.stated.Revision, !a.row.ClosedAt.IsZero(), !a.row.FinalAt.IsZero())
+		}
+	}
 }

@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"time"
+
 	"github.com/quotalease/quotalease/ledger"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
@@ -131,8 +133,10 @@ func (o *Oracle) slotsChanged(m Moment, r *grant, g ledger.Grant) {
 		if was.State != ledger.Live || g.State != ledger.Live || !now.Before(was.ClosesAt) {
 			o.Break(m.At, Closes, "slots %s were %s and due to close at %s, and were prolonged at %s", short(g.ID), was.State, clock(was.ClosesAt), clock(now))
 		}
-		r.ends = max(r.ends, m.At+g.TTL+o.drifted(g.TTL))
 		r.made, r.clock = m.At, now
+	}
+	if g.Seq > was.Seq && g.State == ledger.Live && !g.ExpiresAt.Before(now.Add(g.TTL-time.Microsecond)) { // the clock may stand still
+		r.ends = max(r.ends, m.At+g.TTL+o.drifted(g.TTL))
 	}
 	if g.ExpiresAt.Before(was.ExpiresAt) || g.EndsAt.Before(was.EndsAt) {
 		o.Break(m.At, SameAnswer, "slots %s end sooner than they did", short(g.ID))

@@ -212,6 +212,7 @@ func (n *node) sync(req *pb.SyncRequest) {
 			n.twin.core.SyncDone(n.clock(), got)
 		}
 		if n.core.Incarnation() != was {
+			n.world.oracle.Lost(was) // a copy's, or unseen for so long that the ledger forgot it
 			n.world.say("%s goes on as incarnation %s", n.name, shortID(n.core.Incarnation()))
 			n.loseSeveral()
 			n.unhook() // the stream tells of the old one's leases

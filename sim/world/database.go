@@ -113,6 +113,30 @@ func (c *connection) Due(ctx context.Context, limit int) ([]ledger.AccountID, er
 	return c.Store.Due(ctx, limit)
 }
 
+// Unstated implements ledger.Billing.
+func (c *connection) Unstated(ctx context.Context, limit int) ([]ledger.AccountID, error) {
+	if c.down() {
+		return nil, errDown
+	}
+	return c.Store.Unstated(ctx, limit)
+}
+
+// Foldable implements ledger.Keeper.
+func (c *connection) Foldable(ctx context.Context, before time.Time, after ledger.ID, limit int) ([]ledger.AccountID, ledger.ID, error) {
+	if c.down() {
+		return nil, ledger.ID{}, errDown
+	}
+	return c.Store.Foldable(ctx, before, after, limit)
+}
+
+// Prune implements ledger.Keeper.
+func (c *connection) Prune(ctx context.Context, recordsBefore, accountsBefore time.Time) (int64, error) {
+	if c.down() {
+		return 0, errDown
+	}
+	return c.Store.Prune(ctx, recordsBefore, accountsBefore)
+}
+
 // Accounts, Grants and Events are those of ledger.Reader that replicas here read.
 func (c *connection) Accounts(ctx context.Context, q ledger.AccountQuery) ([]ledger.Account, error) {
 	if c.down() {

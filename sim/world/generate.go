@@ -12,7 +12,12 @@ type Setup struct {
 	Agents   int
 	Replicas int
 	Trouble  int // percent of a seed's usual trouble: quiet seeds find what storms hide
+
+	Retention time.Duration // of the ledger
 }
+
+// shortRetention is longer than anything is late here, most of the time.
+const shortRetention = 8 * time.Second
 
 const (
 	mostAgents   = 4
@@ -21,7 +26,8 @@ const (
 
 func setupOf(seed uint64) Setup {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	return Setup{Agents: 2 + rng.IntN(mostAgents-1), Replicas: 1 + rng.IntN(mostReplicas), Trouble: []int{10, 50, 100, 100, 250}[rng.IntN(5)]}
+	return Setup{Agents: 2 + rng.IntN(mostAgents-1), Replicas: 1 + rng.IntN(mostReplicas), Trouble: []int{10, 50, 100, 100, 250}[rng.IntN(5)],
+		Retention: []time.Duration{shortRetention, 24 * time.Hour}[rng.IntN(2)]}
 }
 
 // generator makes up a history. It looks at nothing but its seed, so that what it decides can

@@ -93,6 +93,9 @@ func (c change) write() string {
 		if name == "brief" {
 			every = "second"
 		}
+		if t.class == quota.Exact && t.kind == quota.Concurrency {
+			more = ", lease: {ttl: 400ms, grace: 100ms}"
+		}
 		if t.class != quota.Exact {
 			more = fmt.Sprintf(", overshoot: %d%%, lease: {ttl: %s, grace: %s}", t.overshoot, longestTTL, longestGrace)
 			if name == "brief" || t.kind == quota.Concurrency {

@@ -40,6 +40,7 @@ func (r *replica) start() {
 	to := &connection{database: w.database, replica: r, log: w.log}
 	cfg := controlplane.DefaultConfig()
 	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Billing, cfg.Policies = to, to, to, to, policyLog{to}
+	cfg.Retention, cfg.AccountRetention = w.setup.Retention, 48*time.Hour
 	cfg.Now, cfg.Random = r.now, seeded(w.seed, 3, uint64(r.place), uint64(r.starts))
 	cp, err := controlplane.New(cfg)
 	if err != nil {
@@ -69,6 +70,9 @@ func (r *replica) loops() {
 	r.every(500*time.Millisecond, r.follow)
 	r.every(700*time.Millisecond, r.sweep)
 	r.every(100*time.Millisecond, r.tell)
+	if r.world.setup.Retention == shortRetention {
+		r.every(1900*time.Millisecond, r.keep)
+	}
 }
 
 // follow looks for a newer policy and brings accounts to it.
@@ -89,6 +93,10 @@ func (r *replica) follow() {
 func (r *replica) sweep() {
 	_, err := r.cp.Sweep(context.Background())
 	r.world.expectOutage(err, "sweep")
+}
+
+func (r *replica) keep() {
+	r.world.expectOutage(r.cp.Keep(context.Background()), "keep")
 }
 
 // tell passes on what the journal says.

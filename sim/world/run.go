@@ -149,8 +149,20 @@ func (w *World) settle(asks []Ask) {
 	}
 	if w.oracle.Fault() == nil {
 		w.oracle.Rest(w.moment())
+		w.bill()
 		_, _ = w.database.Verify(context.Background(), func(d ledger.Difference) { w.broken(oracle.Conserved, "%s", d) }, func(int, int) {})
 	}
+}
+
+// bill lets the windows end, and their statements become final.
+func (w *World) bill() {
+	const long = 3 * time.Minute // the rest of the longest window, and final_after
+	w.database.offset += long
+	for _, r := range w.replicas {
+		r.offset += long
+	}
+	w.runUntil(w.now + 2*time.Second)
+	w.oracle.Billed(w.moment())
 }
 
 // subside ends all trouble.

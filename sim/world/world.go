@@ -58,6 +58,7 @@ func newWorld(seed uint64, setup Setup, copies map[int]bool, out io.Writer) *Wor
 	w := &World{seed: seed, setup: setup, out: out, digest: 14695981039346656037, oracle: oracle.New(maxDrift), twins: map[int]*node{}, askers: map[core.ID]oracle.Holder{}, copies: copies,
 		ids: uuid.NewGenWithOptions(uuid.WithRandomReader(seeded(seed, 7)))}
 	w.database = newDatabase(w)
+	w.database.SetRetention(setup.Retention)
 	w.log = policy.NewMemoryLog(w.database.now)
 	w.apply(0)
 	rng := rand.New(rand.NewPCG(seed, 6))
@@ -190,7 +191,7 @@ func (w *World) told(n *node, req *pb.SyncRequest, reply *pb.SyncReply) {
 		}
 		report := req.GetReports()[i]
 		switch code := f.GetCode(); {
-		case code == "unknown_dimension" || code == "unknown_tenant", code == "invalid" && f.GetField() == "window":
+		case code == "unknown_dimension" || code == "unknown_tenant", w.tooOld(f), code == "invalid" && f.GetField() == "window":
 			w.oracle.Forgotten(accountOf(report))
 			n.displaced[keyOf(report.GetKey())] = true
 		default:
@@ -215,7 +216,7 @@ func (w *World) decided(list []*pb.Decision, renamed bool, asks []*pb.Ask, items
 			})
 		case f.GetCode() == "terms_mismatch" && (renamed || w.oracle.IsShared(uuid.FromBytesOrNil(d.GetGrantId()))):
 			// It was taken back under another incarnation, before it came. Nobody has it.
-		case f.GetCode() == "unknown_dimension" || f.GetCode() == "unknown_tenant":
+		case f.GetCode() == "unknown_dimension" || f.GetCode() == "unknown_tenant", w.tooOld(f):
 			w.oracle.Refused(uuid.FromBytesOrNil(d.GetGrantId()))
 		case f.GetCode() == "invalid" && f.GetField() == "window" && i < len(asks) && asks[i].GetWindow() != nil:
 			w.oracle.Refused(uuid.FromBytesOrNil(d.GetGrantId()))
@@ -237,6 +238,11 @@ func groupRefused(list []*pb.Decision, items []*pb.SpendItem, i int) bool {
 		}
 	}
 	return false
+}
+
+// tooOld reports an id that lay around for longer than the ledger remembers.
+func (w *World) tooOld(f *pb.Fault) bool {
+	return f.GetCode() == "too_old" && w.setup.Retention == shortRetention
 }
 
 func accountOf(r *pb.Report) ledger.AccountID {
