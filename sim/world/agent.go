@@ -80,7 +80,8 @@ type node struct {
 	// displaced are keys of which the ledger refused a window: what was used in it is charged to
 	// the window of its receipt.
 	displaced map[quota.Key]bool
-	approved  map[core.ID]int64 // spends of the reply that is being taken in
+	dims      map[string]*core.Dimension // as the catalogue has them or last had them
+	approved  map[core.ID]int64          // spends of the reply that is being taken in
 }
 
 // start begins a process.
@@ -103,7 +104,7 @@ func (w *World) newNode(p *place, name string, random *stream) *node {
 	w.holders++
 	return &node{
 		world: w, place: p, name: name, holder: w.holders, random: random, pumpAt: -1,
-		asked: map[askFor]*pb.Ask{}, displaced: map[quota.Key]bool{}, balance: map[quota.Key]int64{},
+		asked: map[askFor]*pb.Ask{}, displaced: map[quota.Key]bool{}, balance: map[quota.Key]int64{}, dims: map[string]*core.Dimension{},
 		core: core.New(core.Config{Name: name, Region: "eu", Random: random,
 			Wall: epoch.Add(w.now + p.wall), Start: p.clock()}),
 	}
@@ -143,6 +144,9 @@ func (n *node) pump() {
 		return
 	}
 	now := n.clock()
+	for _, name := range dimensions {
+		n.dimension(name)
+	}
 	n.observe() // before anything is reported or dropped
 	n.core.Tick(now)
 	n.observe()
