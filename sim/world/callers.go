@@ -58,6 +58,9 @@ func (c *caller) take(cost int64) {
 	if k := n.core.Table.Find(key); k != nil {
 		if t := k.Take(now, cost); t.Allowed || t.Denied {
 			c.answers++
+			if t.Denied && cost > 0 && !n.asleep {
+				n.remembered(key, t.Reason)
+			}
 			c.answered(cost, core.Outcome{Taken: t})
 			if t.Low {
 				n.core.Low(now, k)
