@@ -2,14 +2,17 @@ package mutant
 
 import (
 	"encoding/json"
-	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quotalease/quotalease/sim/world"
 )
 
 func root(t *testing.T) string {
@@ -57,34 +60,50 @@ func TestEveryEditApplies(t *testing.T) {
 	}
 }
 
-// TestEveryMutantIsFound builds the simulator with each mistake and wants a seed that finds it.
-// QUOTALEASE_MUTANTS says how many seeds each gets, or is the name of a single mutant.
+// TestEveryMutantIsFound builds this package's tests with each mistake and wants a seed that finds
+// it; -v prints the table. QUOTALEASE_MUTANTS says how many seeds each gets, or is a part of the
+// names of those to try.
 func TestEveryMutantIsFound(t *testing.T) {
 	asked := os.Getenv("QUOTALEASE_MUTANTS")
 	if asked == "" {
 		t.Skip("builds a program for each mutant; set QUOTALEASE_MUTANTS=1 to run it")
 	}
 	seeds := 300
-	if n, err := strconv.Atoi(asked); err == nil && n > 1 {
-		seeds = n
+	if n, err := strconv.Atoi(asked); err == nil {
+		seeds, asked = max(n, seeds), ""
 	}
 	for _, m := range List() {
-		t.Run(m.Name, func(t *testing.T) {
-			if _, err := strconv.Atoi(asked); err != nil && !strings.Contains(m.Name, asked) {
-				t.Skip("not asked for")
-			}
-			began := time.Now()
-			out, code := simulate(t, build(t, m), seeds)
-			if code != 1 || len(out.Broken) == 0 {
-				t.Fatalf("%d seeds found nothing (exit code %d)", seeds, code)
-			}
-			b := out.Broken[0]
-			t.Logf("seed %d, %d ms, %d lines: %s: %s (%s)", b.Seed, b.AtMS, len(b.History), b.Promise, b.What, time.Since(began).Round(time.Second))
-		})
+		if !strings.Contains(m.Name, asked) {
+			continue
+		}
+		began := time.Now()
+		out := simulate(t, build(t, m), seeds)
+		if out == "" {
+			t.Errorf("%-50s %d seeds found nothing", m.Name, seeds)
+			continue
+		}
+		t.Logf("%-50s %s (%s)", m.Name, out, time.Since(began).Round(time.Second))
 	}
 }
 
-// build compiles the module with a mutant laid over its files.
+// TestSeeds is what a mutant runs: seed after seed until a promise is broken.
+func TestSeeds(t *testing.T) {
+	seeds, err := strconv.Atoi(os.Getenv(seedsOfMutant))
+	if err != nil {
+		t.Skip("only mutants run it")
+	}
+	report := world.RunSeeds(t.Context(), world.Plan{First: 1, Seeds: seeds, Events: world.DefaultEvents, Workers: runtime.GOMAXPROCS(0)}, &world.Progress{})
+	for _, r := range report.Failures {
+		fmt.Printf("%sseed %d: %s: %s\n", foundBy, r.Script.Seed, r.Fault.Promise, r.Fault.What)
+	}
+}
+
+const (
+	seedsOfMutant = "QUOTALEASE_SEEDS_OF_MUTANT"
+	foundBy       = "found by "
+)
+
+// build compiles this package's tests with a mutant laid over the module's files.
 func build(t *testing.T, m Mutant) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -104,35 +123,32 @@ func build(t *testing.T, m Mutant) string {
 	if err := os.WriteFile(at, list, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	binary := filepath.Join(dir, "quotalease")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", at, "-o", binary, "./cmd/quotalease")
+	binary := filepath.Join(dir, "mutant.test")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", at, "-o", binary, "./sim/mutant")
 	cmd.Dir = root(t)
 	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, said)
+		t.Fatalf("build %s: %v\n%s", m.Name, err, said)
 	}
 	return binary
 }
 
-type found struct {
-	Broken []struct {
-		Seed    uint64   `json:"seed"`
-		Promise string   `json:"promise"`
-		What    string   `json:"what"`
-		AtMS    int64    `json:"at_ms"`
-		History []string `json:"history"`
-	} `json:"broken"`
-}
-
-func simulate(t *testing.T, binary string, seeds int) (out found, code int) {
+// simulate runs a mutant and returns the first seed that found it, and how. A mutant may also fall
+// over its own mistake.
+func simulate(t *testing.T, binary string, seeds int) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binary, "sim", "--seeds", strconv.Itoa(seeds), "-o", "json")
-	raw, err := cmd.Output()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSeeds$", "-test.timeout", "5m")
+	cmd.Env = append(os.Environ(), seedsOfMutant+"="+strconv.Itoa(seeds))
+	said, err := cmd.CombinedOutput()
+	for line := range strings.Lines(string(said)) {
+		if found, ok := strings.CutPrefix(strings.TrimSpace(line), foundBy); ok {
+			return found[:min(len(found), 140)]
+		}
+		if err != nil && strings.HasPrefix(line, "panic: ") {
+			return strings.TrimSpace(line)
+		}
 	}
-	if err := json.Unmarshal(raw, &out); err != nil {
-		t.Fatalf("read %q: %v", raw, err)
+	if err != nil {
+		t.Fatalf("run: %v\n%s", err, said)
 	}
-	return out, cmd.ProcessState.ExitCode()
+	return ""
 }

@@ -117,6 +117,9 @@ func (o *Oracle) decided(m Moment, g ledger.Grant) {
 		o.Break(m.At, InForce, "%s was decided under policy version %d, version %d is in force", short(g.ID), g.PolicyVersion, o.version)
 	}
 	w, from := g.Account.Window, g.IssuedAt
+	if ahead := g.StartsAt.Sub(g.IssuedAt); g.Kind == ledger.KindLease && !g.StartsAt.IsZero() && ahead > g.TTL {
+		o.Break(m.At, InWindow, "%s was granted %s before its window begins, and lives %s", short(g.ID), ahead, g.TTL)
+	}
 	if g.StartsAt.After(from) {
 		from = g.StartsAt
 	}

@@ -24,6 +24,7 @@ const (
 	Released       Promise = "only what the class allows is given back"             // 3.2
 	Reasoned       Promise = "a denial has its reason"                              // 3.5
 	Committed      Promise = "committed and overshoot are recorded"                 // 3.8
+	Remembered     Promise = "a remembered denial goes with the news of growth"     // 5
 	Potted         Promise = "allowances for outages are within their pot"          // 6
 	Stated         Promise = "statements say what the ledger knows"                 // 7
 	Grown          Promise = "growth raises the generation"                         // 1

@@ -141,7 +141,7 @@ func (o *Oracle) slotsChanged(m Moment, r *grant, g ledger.Grant) {
 	if g.ExpiresAt.Before(was.ExpiresAt) || g.EndsAt.Before(was.EndsAt) {
 		o.Break(m.At, SameAnswer, "slots %s end sooner than they did", short(g.ID))
 	}
-	if was.State == ledger.Closed && g.State == ledger.Final && g.Back < g.Amount {
+	if was.State != ledger.Final && g.State == ledger.Final && g.Back < g.Amount {
 		if now.Before(was.EndsAt) {
 			o.Break(m.At, Closes, "slots %s end at %s and were ended at %s", short(g.ID), clock(was.EndsAt), clock(now))
 		}

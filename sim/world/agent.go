@@ -80,7 +80,9 @@ type node struct {
 	// displaced are keys of which the ledger refused a window: what was used in it is charged to
 	// the window of its receipt.
 	displaced map[quota.Key]bool
-	approved  map[core.ID]int64 // spends of the reply that is being taken in
+	news      map[quota.Key]news
+	dims      map[string]*core.Dimension // as the catalogue has them or last had them
+	approved  map[core.ID]int64          // spends of the reply that is being taken in
 }
 
 // start begins a process.
@@ -103,7 +105,7 @@ func (w *World) newNode(p *place, name string, random *stream) *node {
 	w.holders++
 	return &node{
 		world: w, place: p, name: name, holder: w.holders, random: random, pumpAt: -1,
-		asked: map[askFor]*pb.Ask{}, displaced: map[quota.Key]bool{}, balance: map[quota.Key]int64{},
+		asked: map[askFor]*pb.Ask{}, displaced: map[quota.Key]bool{}, balance: map[quota.Key]int64{}, dims: map[string]*core.Dimension{}, news: map[quota.Key]news{},
 		core: core.New(core.Config{Name: name, Region: "eu", Random: random,
 			Wall: epoch.Add(w.now + p.wall), Start: p.clock()}),
 	}
@@ -143,6 +145,9 @@ func (n *node) pump() {
 		return
 	}
 	now := n.clock()
+	for _, name := range dimensions {
+		n.dimension(name)
+	}
 	n.observe() // before anything is reported or dropped
 	n.core.Tick(now)
 	n.observe()
@@ -207,6 +212,7 @@ func (n *node) sync(req *pb.SyncRequest) {
 		if n.world.out != nil {
 			n.sayUnlessNothing("hears", syncWords(got))
 		}
+		n.hearsSync(req, got)
 		n.core.SyncDone(n.clock(), got)
 		if n.twin != nil {
 			n.twin.core.SyncDone(n.clock(), got)
@@ -324,6 +330,7 @@ func (n *node) spend(req *pb.SpendRequest) {
 		if n.world.out != nil {
 			n.world.say("%s hears %s", n.name, spendReplyWords(got))
 		}
+		n.hearsSpend(req, got)
 		n.core.SpendDone(n.clock(), sent, got)
 		n.approved = nil
 		if n.twin != nil {
@@ -386,6 +393,7 @@ func (n *node) hear() {
 		}
 		n.deliver(n.place.latency(), func() {
 			for _, notice := range notices {
+				n.hearsNotice(notice)
 				n.core.Notice(n.clock(), notice)
 				if n.twin != nil {
 					n.twin.core.Notice(n.clock(), notice)

@@ -53,10 +53,14 @@ func (n *node) take(key quota.Key, cost int64, leaves time.Duration, c *caller) 
 
 func (c *caller) take(cost int64) {
 	n, key := c.node, c.key
+	n.dimension(key.Dimension)
 	now := n.clock()
 	if k := n.core.Table.Find(key); k != nil {
 		if t := k.Take(now, cost); t.Allowed || t.Denied {
 			c.answers++
+			if t.Denied && cost > 0 && !n.asleep {
+				n.remembered(key, t.Reason)
+			}
 			c.answered(cost, core.Outcome{Taken: t})
 			if t.Low {
 				n.core.Low(now, k)

@@ -166,6 +166,7 @@ func (w *World) release(n *node) {
 		w.oracle.Shared(uuid.FromBytesOrNil(a.GetGrantId()))
 	}
 	maps.Copy(t.balance, n.balance)
+	maps.Copy(t.news, n.news)
 	for _, c := range n.waiting {
 		if id := c.waiter.SpendID(); !id.IsNil() { // in flight or still in line: both go on with it
 			w.oracle.Shared(id)

@@ -74,6 +74,9 @@ func (n *node) wantAll(a Action) *several {
 		g.group.Permit, g.group.Hold, g.group.Wait, g.runs = fmt.Sprintf("work %d", n.acquires), longestRun, a.Waits, a.For
 		n.acquires++
 	}
+	for _, t := range g.group.Takes {
+		n.dimension(t.Dimension)
+	}
 	n.several = append(n.several, g)
 	n.core.WantAll(n.clock(), g.group)
 	return g
@@ -177,10 +180,18 @@ func (n *node) answeredSeveral(g *several, o core.Outcome) {
 // passedFree counts what passed without a lease.
 func (n *node) passedFree(key quota.Key, units int64) ledger.AccountID {
 	w := n.world
-	dim, _ := n.core.Dimension(key.Dimension)
+	dim := n.dimension(key.Dimension)
 	id := ledger.AccountID{Key: key, Window: dim.Calendar.WindowAt(n.core.LedgerTime(n.clock()))}
 	w.oracle.Unleased(w.moment(), n.core.Incarnation(), id, dim.Class, units)
 	return id
+}
+
+// dimension is as the catalogue has it or, where that dropped it, last had it.
+func (n *node) dimension(name string) *core.Dimension {
+	if dim, ok := n.core.Dimension(name); ok {
+		n.dims[name] = dim
+	}
+	return n.dims[name]
 }
 
 // observe looks at the leases of every key that callers of several keys have a part in: what

@@ -34,7 +34,7 @@ func (n *node) begin(g *several) {
 	w := n.world
 	x := &work{node: n, tenant: g.group.Tenant, permit: g.group.Permit, agent: n.core.Incarnation()}
 	g.group.EachPart(func(p core.Part) {
-		dim, _ := n.core.Dimension(p.Key.Dimension)
+		dim := n.dimension(p.Key.Dimension)
 		for _, s := range p.Slots {
 			r := run{in: ledger.AccountID{Key: p.Key}, lease: s.Lease, slots: s.Slots}
 			w.oracle.Began(w.moment(), n.holder, x.agent, r.lease, r.in, dim.Class, r.slots)
