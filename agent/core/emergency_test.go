@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
 const extendPolicy = `
@@ -163,5 +164,33 @@ func TestACopyCannotDoubleAnAllowance(t *testing.T) {
 	acc := r.account("report_export")
 	if int64(acc.Unleased) < passed[quota.Extended] {
 		t.Errorf("%d without a lease, it spent %v before it knew", acc.Unleased, passed)
+	}
+}
+
+func TestAnAllowanceIsNotAskedForTwiceAtATime(t *testing.T) {
+	t.Parallel()
+	r := newReal(t, extendPolicy)
+	a := r.agent()
+	a.take("report_export", 1)
+	r.run(time.Second)
+	r.down = true
+	k := a.Table.Find(quota.Key{Tenant: "acme", Dimension: "report_export"})
+	w := a.window(a.clock(), k)
+	k.extend.leases, k.extend.asked = nil, []int64{w.start}
+	k.extend.asks = []*ask{{id: a.newID(a.clock()), window: &pb.Window{StartUs: w.start, EndUs: w.end}, need: 1, want: 1, emergency: true}}
+	r.run(12 * time.Second) // nobody uses the key, and the ask cannot be answered
+	a.take("report_export", 1)
+	r.run(time.Second)
+	if now := a.window(a.clock(), k); now != w {
+		t.Fatalf("the window has ended: %v after %v", now, w)
+	}
+	n := 0
+	for _, x := range k.extend.asks {
+		if x.window.GetStartUs() == w.start {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d asks for one window are in flight, want 1", n)
 	}
 }

@@ -405,3 +405,18 @@ func TestPiecesThatWerePutBackAreNotReportedAsTaken(t *testing.T) {
 		t.Errorf("of %d reported as %+v", l.amount, r)
 	}
 }
+
+func TestSeveralCallersLearnThatAKeyIsGone(t *testing.T) {
+	t.Parallel()
+	d := chain(t, nil)
+	d.rounds()
+	var got []Outcome
+	for range 3 {
+		d.core.WantAll(d.now, &Group{Tenant: "acme", Takes: takes("a", 1, "b", 1), Done: func(o Outcome) { got = append(got, o) }})
+	}
+	a := d.core.Table.Find(quota.Key{Tenant: "acme", Dimension: "a"}) // all are in line for it
+	d.core.refused(d.now, a, &pb.Fault{Code: "unknown_dimension"})
+	if len(got) != 3 || got[0].Bad == nil || got[2].Bad == nil {
+		t.Errorf("got %+v, want three callers told that there is no such dimension", got)
+	}
+}

@@ -394,3 +394,41 @@ func TestOpenModeStartsWorkAndCountsIt(t *testing.T) {
 	}
 	r.balanced()
 }
+
+func TestWorkDoesNotBeginOnSlotsWhoseLeaseHasEnded(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]bool{"in time": false, "too late": true} {
+		r := newReal(t, `
+dimensions:
+  - {name: jobs, kind: concurrency, limit: 4, max_hold: 1m, class: hard, lease: {ttl: 4s, grace: 1s}}
+  - {name: runs, kind: period, limit: 100, period: {every: day}, class: exact}
+`)
+		a := r.agent()
+		var got Outcome
+		g := &Group{Tenant: "acme", Takes: takes("jobs", 1, "runs", 1), Permit: "p", Done: func(o Outcome) { got = o }}
+		a.WantAll(a.clock(), g)
+		for range 1000 {
+			if g.exact || g.over {
+				break
+			}
+			r.run(time.Millisecond)
+		}
+		if late { // as if the exact lane had taken longer than the lease lives
+			g.parts[0].holds[0].lease.deadline = a.clock()
+		}
+		r.run(time.Second)
+		if got.Allowed == late || got.Unavailable != late {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if late && got.Key.Dimension != "jobs" {
+			t.Errorf("%s: the key that failed is not named: %+v", name, got)
+		}
+		want := quota.Units(1)
+		if late {
+			want = 0
+		}
+		if acc := r.account("runs"); acc.Settled() != want {
+			t.Errorf("%s: %d runs are charged, want %d", name, acc.Settled(), want)
+		}
+	}
+}

@@ -198,9 +198,13 @@ func (o *Oracle) place(m Moment, r *grant, g ledger.Grant) {
 			o.Break(m.At, Conserved, "of the %d units of %s: used %d, outstanding %d, held %d, uncertain %d, returned %d",
 				g.Amount, short(g.ID), p.leased, p.outstanding, p.held, p.uncertain, p.back)
 		}
-		switch grew := g.Uncertain - was.Uncertain; {
-		case grew > 0 && a.freed > 0: // by an operator
-			a.freed -= int64(grew)
+		grew := g.Uncertain - was.Uncertain
+		if grew > 0 { // by an operator, as far as one said so
+			by := min(int64(grew), a.freed)
+			a.freed -= by
+			grew -= ledger.Units(by)
+		}
+		switch {
 		case grew > 0 && g.Class == quota.Hard:
 			o.Break(m.At, Released, "%d units of %s, a hard lease, were given back unconfirmed", g.Uncertain, short(g.ID))
 		case grew > 0 && g.Class == quota.Bounded:
