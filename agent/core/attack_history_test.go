@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -183,7 +184,7 @@ func (h *history) safe() {
 		if used := h.used[a.ID]; used > int64(known) {
 			h.t.Fatalf("at %s %d were used of %s, and the ledger knows of %d: %+v", h.now, used, a.ID, known, a.Tally)
 		}
-		most := int64(a.Limit.Units)
+		most := map[string]int64{"minute": 120, "extended": 60, "pay": 50}[a.ID.Key.Dimension] // limits only fall
 		if a.ID.Key.Dimension == "extended" {
 			most += 12
 		}
@@ -264,13 +265,21 @@ func newHistory(r *real, seed uint64) *history {
 	return &history{real: r, rng: rand.New(rand.NewPCG(seed, 1)), used: map[ledger.AccountID]int64{}, total: map[string]int64{}}
 }
 
-// weather is some seconds in which messages take so long and so many are lost.
+// weather is some seconds in which messages take so long and so many are lost, under limits that
+// may be lower than the policy's.
 func (h *history) weather() {
 	h.t.Helper()
 	over := h.now + time.Duration(2000+h.rng.IntN(8000))*time.Millisecond
 	h.down, h.deaf, h.rtt = h.rng.IntN(5) == 0, h.rng.IntN(3) == 0, time.Duration(2+h.rng.IntN(60))*time.Millisecond
 	loss := h.rng.IntN(4) * 5
 	h.lose = func() bool { return h.rng.IntN(100) < loss }
+	if h.rng.IntN(2) == 0 {
+		h.apply(strings.NewReplacer(
+			"limit: 120", fmt.Sprint("limit: ", 30+h.rng.IntN(91)),
+			"limit: 60", fmt.Sprint("limit: ", 12+h.rng.IntN(49)),
+			"limit: 5\n", fmt.Sprint("limit: ", h.rng.IntN(6), "\n"),
+		).Replace(historyPolicy))
+	}
 	for h.now < over {
 		h.tick()
 		if h.now%(20*time.Millisecond) == 0 {
