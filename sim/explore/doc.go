@@ -1,0 +1,2 @@
+// Package explore visits every state of a small world.
+package explore

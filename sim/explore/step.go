@@ -1,0 +1,348 @@
+package explore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/ledger/memory"
+)
+
+// act is one thing that can happen.
+type act uint8
+
+// Acts. Those up to pass happen without faults.
+const (
+	send   act = iota // an agent sends what it has to say
+	hear              // a reply reaches its agent
+	bring             // a request reaches the control plane, which answers it
+	arrive            // so does a stray, whose answer is nobody's
+	follow            // the control plane takes up the policy in force
+	sweep             // it closes what is due
+	right             // the ledger's clock is set right
+	pass              // a tick passes
+
+	take    // a caller asks for one unit
+	crash   // an agent dies and starts anew; what it sent may still arrive
+	lose    // a request or a reply is lost; its agent is told of an error
+	late    // an agent gives a request up that is still on its way
+	keep    // a request arrives, and a copy of it stays on its way
+	unknown // a request arrives, and the store does not learn that it committed
+	cut     // policy version 2 is applied
+	setBack // the ledger's clock goes one tick back
+)
+
+// step is an act and whom it concerns: an agent, one of its calls, or a stray.
+type step struct {
+	act act
+	of  uint8
+}
+
+func callOf(agent int, l lane) uint8 { return uint8(agent*lanes) + uint8(l) }
+
+func (s *state) callAt(of uint8) (*agent, lane, *call) {
+	a, l := s.agents[of/lanes], lane(of%lanes)
+	return a, l, a.calls[l]
+}
+
+// steps are all that can happen to a state, those without faults first: of those the first is
+// what happens when nothing disturbs. After the horizon nothing else does.
+func (s *state) steps() []step {
+	list := make([]step, 0, 24)
+	for i, a := range s.agents {
+		for l := range lane(lanes) {
+			c := a.calls[l]
+			switch {
+			case c == nil && s.hasToSend(a, l):
+				list = append(list, step{send, callOf(i, l)})
+			case c == nil:
+			case !c.answered:
+				list = append(list, step{bring, callOf(i, l)})
+			case c.sent < s.tick:
+				list = append(list, step{hear, callOf(i, l)})
+			}
+		}
+	}
+	for i := range s.strays {
+		list = append(list, step{arrive, uint8(i)})
+	}
+	if s.knows < s.version {
+		list = append(list, step{follow, 0})
+	}
+	if s.due() {
+		list = append(list, step{sweep, 0})
+	}
+	if s.back > 0 {
+		list = append(list, step{right, 0})
+	}
+	if s.tick >= s.world.Horizon {
+		return s.calmly(list)
+	}
+	if s.left.Delays > 0 || !s.busy() {
+		list = append(list, step{pass, 0})
+	}
+	return s.troubles(list)
+}
+
+// calmly is the one step that is left after the horizon; none at rest.
+func (s *state) calmly(list []step) []step {
+	switch {
+	case len(list) > 0:
+		return list[:1]
+	case s.atRest():
+		return nil
+	default:
+		return append(list, step{pass, 0})
+	}
+}
+
+// troubles adds what budgets bound.
+func (s *state) troubles(list []step) []step {
+	add := func(left int8, a act, of uint8) {
+		if left > 0 {
+			list = append(list, step{a, of})
+		}
+	}
+	for i, a := range s.agents {
+		add(s.left.Takes, take, uint8(i))
+		add(s.left.Crashes, crash, uint8(i))
+		for l := range lane(lanes) {
+			c := a.calls[l]
+			if c == nil {
+				continue
+			}
+			of := callOf(i, l)
+			if c.sent < s.tick {
+				add(s.left.Losses, lose, of)
+			}
+			if c.answered {
+				continue
+			}
+			if c.sent < s.tick {
+				add(s.left.Lates, late, of)
+			}
+			add(s.left.Repeats, keep, of)
+			add(s.left.Unknowns, unknown, of)
+		}
+	}
+	if s.version == 1 {
+		add(s.left.Cuts, cut, 0)
+	}
+	add(s.left.Setbacks, setBack, 0)
+	return list
+}
+
+// busy reports that something is due in this very tick: time passes only if it is held up.
+func (s *state) busy() bool {
+	for _, a := range s.agents {
+		for l, c := range a.calls {
+			if c == nil && s.hasToSend(a, lane(l)) || c != nil && c.sent < s.tick {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *state) hasToSend(a *agent, l lane) bool {
+	if l == syncs {
+		return a.core.NextSync() <= s.now(a)
+	}
+	return a.core.SpendWaiting(s.now(a))
+}
+
+func (s *state) due() bool {
+	list, err := s.store.Due(context.Background(), 1)
+	s.must(err)
+	return len(list) > 0
+}
+
+// do lets a step happen, and holds what came of it against every promise.
+func (s *state) do(rs *replicas, x step) {
+	switch x.act {
+	case send:
+		s.send(x.of)
+	case hear:
+		a, l, c := s.callAt(x.of)
+		a.calls[l] = nil
+		s.told(a, l, c, c.reply)
+	case bring, keep, unknown:
+		s.bring(rs, x)
+	case arrive:
+		stray := s.strays[x.of]
+		s.strays = slices.Delete(s.strays, int(x.of), int(x.of)+1)
+		s.answer(rs, stray.request)
+	case follow:
+		s.inLedger(func() { s.must(rs.follow(s)) })
+	case sweep:
+		s.inLedger(func() { s.must(rs.sweep(s)) })
+	case pass:
+		s.pass()
+	case take:
+		s.left.Takes--
+		s.take(s.agents[x.of])
+	case crash:
+		s.left.Crashes--
+		s.crash(int(x.of))
+	case lose, late:
+		s.giveUp(x)
+	case cut:
+		s.left.Cuts--
+		s.version = 2
+		s.store.SetPolicyVersion(2)
+	case setBack:
+		s.left.Setbacks--
+		s.back++
+	case right:
+		s.back = 0
+	}
+}
+
+func (s *state) send(of uint8) {
+	a, l, _ := s.callAt(of)
+	var r request
+	if l == syncs {
+		r.sync = a.core.BuildSync(s.now(a))
+	} else {
+		r.spend = a.core.BuildSpend(s.now(a), 3*tick)
+	}
+	if r == (request{}) {
+		s.broken("agent %d had a message to send, and made none", of/lanes+1)
+		return
+	}
+	a.calls[l] = &call{sent: s.tick, request: r, print: r.printed()}
+}
+
+// bring lets a request arrive, and its answer go.
+func (s *state) bring(rs *replicas, x step) {
+	_, _, c := s.callAt(x.of)
+	switch x.act {
+	case keep:
+		s.left.Repeats--
+		s.strays = append(s.strays, stray{int(x.of / lanes), c.request, c.print})
+	case unknown:
+		s.left.Unknowns--
+		outcome := memory.Unknown
+		s.store.OnCommit(func() memory.Outcome {
+			now := outcome
+			outcome = memory.Committed
+			return now
+		})
+		defer s.store.OnCommit(nil)
+	}
+	c.answered, c.reply = true, s.answer(rs, c.request)
+	c.print = c.reply.printed()
+}
+
+// answer is the control plane's.
+func (s *state) answer(rs *replicas, r request) (got reply) {
+	s.inLedger(func() {
+		var err error
+		if r.sync != nil {
+			got.sync, err = rs.sync(s, r.sync)
+		} else {
+			got.spend, err = rs.spend(s, r.spend)
+		}
+		s.must(err)
+	})
+	return got
+}
+
+// told lets an agent take in what came of a call.
+func (s *state) told(a *agent, l lane, c *call, r reply) {
+	s.atAgent(a, r.spend, func() {
+		if l == syncs {
+			a.core.SyncDone(s.now(a), r.sync)
+			return
+		}
+		a.core.SpendDone(s.now(a), s.nowAt(a, c.sent), r.spend)
+	})
+}
+
+// giveUp ends a call with an error.
+func (s *state) giveUp(x step) {
+	a, l, c := s.callAt(x.of)
+	if x.act == lose {
+		s.left.Losses--
+	} else {
+		s.left.Lates--
+		s.strays = append(s.strays, stray{int(x.of / lanes), c.request, c.print})
+	}
+	a.calls[l] = nil
+	s.told(a, l, c, reply{})
+}
+
+// take is one caller: the fast way, then the core.
+func (s *state) take(a *agent) {
+	s.atAgent(a, nil, func() {
+		now := s.now(a)
+		c := &caller{since: s.tick}
+		if k := a.core.Table.Find(key); k != nil {
+			if t := k.Take(now, 1); t.Allowed || t.Denied {
+				c.answer = &core.Outcome{Taken: t}
+				if t.Low {
+					a.core.Low(now, k)
+				}
+			}
+		}
+		if c.answer == nil {
+			c.waiter = &core.Waiter{Key: key, Cost: 1, Done: c.hear}
+			a.core.Want(now, c.waiter)
+		}
+		a.callers = append(a.callers, c)
+	})
+}
+
+// pass lets a tick go by, for everybody at once.
+func (s *state) pass() {
+	if s.busy() {
+		s.left.Delays--
+	}
+	s.tick++
+	for _, a := range s.agents {
+		s.atAgent(a, nil, func() {
+			now := s.now(a)
+			a.core.Tick(now)
+			for _, c := range a.callers {
+				if c.answer == nil && s.tick-c.since >= s.world.Patience {
+					if o, ok := a.core.GiveUp(now, c.waiter); ok {
+						c.answer = &o
+					}
+				}
+			}
+		})
+	}
+}
+
+// crash ends an agent as SIGKILL does: nothing is said. It starts anew at once.
+func (s *state) crash(i int) {
+	a := s.agents[i]
+	for l, c := range a.calls {
+		if c != nil && !c.answered {
+			s.strays = append(s.strays, stray{i, c.request, c.print})
+		}
+		a.calls[l] = nil
+	}
+	a.callers = nil
+	a.ids.start++
+	a.ids.reads = 0
+	s.truth.crashed = true
+	s.start(a)
+}
+
+// atRest reports that nothing is on its way, and that nobody owes anybody anything.
+func (s *state) atRest() bool {
+	for _, a := range s.agents {
+		owes := a.core.Owes()
+		a.core.Holdings(func(core.Holding) { owes = true })
+		if owes || len(a.callers) > 0 || a.calls != [lanes]*call{} {
+			return false
+		}
+	}
+	for _, row := range s.accounts() {
+		if row.Outstanding > 0 {
+			return false
+		}
+	}
+	return len(s.strays) == 0 && s.knows == s.version
+}

@@ -1,0 +1,183 @@
+package explore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/ledger"
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// truth is what callers were really allowed, and what they may have been, by window: the one
+// that ends at the boundary, and the next.
+type truth struct {
+	used    [windows]int64
+	largest [windows]int64 // Q + U, the most that it was at any grant or spend
+	crashed bool           // what an agent knew was lost: sums may only be bounded
+}
+
+const windows = 2
+
+func newTruth(*World) truth { return truth{} }
+
+// windowOf is 0 for the window that ends at the boundary, 1 for the next one.
+func windowOf(end time.Time) int {
+	if end.After(midnight) {
+		return 1
+	}
+	return 0
+}
+
+func (s *state) broken(format string, args ...any) {
+	if s.fault == "" {
+		s.fault = fmt.Sprintf(format, args...)
+	}
+}
+
+// atAgent runs what happens at an agent, and counts what its callers were allowed by it.
+func (s *state) atAgent(a *agent, spend *pb.SpendReply, happen func()) {
+	before := map[core.ID]int64{}
+	a.core.Holdings(func(h core.Holding) { before[h.ID] = h.Taken })
+	happen()
+	fromLeases := int64(0)
+	a.core.Holdings(func(h core.Holding) {
+		if n := h.Taken - before[h.ID]; n > 0 {
+			fromLeases += n
+			s.spentFrom(a, h, n)
+		}
+	})
+	allowed := int64(0)
+	waiting := a.callers[:0]
+	for _, c := range a.callers {
+		switch {
+		case c.answer == nil:
+			waiting = append(waiting, c)
+		case c.answer.Allowed:
+			allowed++
+		}
+	}
+	clear(a.callers[len(waiting):])
+	a.callers = waiting
+	for _, d := range spend.GetDecisions() {
+		if allowed > fromLeases && d.GetAmount() > 0 {
+			s.used(windowOf(time.UnixMicro(d.GetWindow().GetEndUs())), 1)
+			allowed--
+		}
+	}
+	if allowed != fromLeases {
+		s.broken("%d callers were allowed a unit, and %d were taken from leases", allowed, fromLeases)
+	}
+	s.check()
+}
+
+// spentFrom notes units taken from a lease, and looks at the lease that they were taken from.
+func (s *state) spentFrom(a *agent, h core.Holding, n int64) {
+	s.used(windowOf(time.UnixMicro(h.Window.GetEndUs())), n)
+	rows, err := s.store.Grants(context.Background(), ledger.GrantQuery{ID: h.ID})
+	s.must(err)
+	end := time.UnixMicro(h.Window.GetEndUs())
+	switch {
+	case len(rows) == 0:
+		s.broken("a unit was taken from a lease that the ledger does not know")
+	case rows[0].State != ledger.Live:
+		s.broken("a unit was taken from a lease that is %s in the ledger", rows[0].State)
+	case !s.ledgerClock().Before(rows[0].ClosesAt):
+		s.broken("a unit was taken from a lease that the ledger may have closed %s ago", s.ledgerClock().Sub(rows[0].ClosesAt))
+	case a.slow == 0 && s.back == 0 && !s.trueTime().Before(end):
+		s.broken("a unit of a window that ended %s ago was taken", s.trueTime().Sub(end))
+	}
+}
+
+func (s *state) used(window int, n int64) { s.truth.used[window] += n }
+
+// inLedger runs a transaction, and holds what it decided against the rules for grants.
+func (s *state) inLedger(happen func()) {
+	known := map[ledger.ID]bool{}
+	for _, g := range s.grants() {
+		known[g.ID] = true
+	}
+	clocks := map[ledger.AccountID]time.Time{}
+	for _, row := range s.accounts() {
+		clocks[row.ID] = row.Clock
+	}
+	happen()
+	after := map[ledger.AccountID]ledger.Account{}
+	for _, row := range s.accounts() {
+		after[row.ID] = row
+		if row.Clock.Before(clocks[row.ID]) {
+			s.broken("the clock of %s went back", row.ID)
+		}
+	}
+	for _, g := range s.grants() {
+		if known[g.ID] {
+			continue
+		}
+		if g.IssuedAt.Before(clocks[g.Account]) {
+			s.broken("%s was decided %s before what its account decided last", g.ID, clocks[g.Account].Sub(g.IssuedAt))
+		}
+		if g.Amount > 0 {
+			s.granted(g, after[g.Account])
+		}
+	}
+	_, err := s.store.Verify(context.Background(),
+		func(d ledger.Difference) { s.broken("the books do not add up: %s", d) }, func(int, int) {})
+	s.must(err)
+	s.check()
+}
+
+// granted holds a new lease or spend against headroom, exposure and window, by the policy that
+// is in force whatever the replica believes.
+func (s *state) granted(g ledger.Grant, a ledger.Account) {
+	limit := s.world.limitAt(s.version)
+	if charged := int64(a.Settled() + a.Outstanding + a.Held); charged > limit {
+		s.broken("a grant of %d made S + O + H = %d, above the limit in force, %d", g.Amount, charged, limit)
+	}
+	out := a.Outstanding
+	if a.Class != quota.Hard {
+		out += a.Uncertain
+	}
+	if g.Kind == ledger.KindLease && out > a.Budget.Units {
+		s.broken("a lease of %d made the exposure %d, above the budget, %d", g.Amount, out, a.Budget.Units)
+	}
+	if now := s.ledgerClock(); !g.Account.Window.Contains(now) && !now.Before(a.Clock) {
+		s.broken("%d units were granted in %s at %s", g.Amount, g.Account.Window, now.Format(time.RFC3339Nano))
+	}
+	w := windowOf(g.Account.Window.End)
+	s.truth.largest[w] = max(s.truth.largest[w], limit+int64(a.Uncertain))
+}
+
+// check is the bound in both its forms (DESIGN 3.3), for every account.
+func (s *state) check() {
+	for _, row := range s.accounts() {
+		w := windowOf(row.ID.Window.End)
+		used := s.truth.used[w]
+		if sum := int64(row.Bound()); used > sum {
+			s.broken("callers used %d units of window %d, and S + O + H + U is %d", used, w+1, sum)
+		}
+		if unleased := int64(row.Unleased); used > s.truth.largest[w]+unleased {
+			s.broken("callers used %d units of window %d, and the largest Q + U at a grant was %d", used, w+1, s.truth.largest[w])
+		}
+		if (row.Class == quota.Hard || row.Class == quota.Exact) && row.Uncertain > 0 {
+			s.broken("%d units of class %s are uncertain, and nobody released them", row.Uncertain, row.Class)
+		}
+	}
+}
+
+// checkRest is what holds when nothing is left to come: every unit that was not lost with an agent
+// is settled, and what is settled was used.
+func (s *state) checkRest() {
+	for _, row := range s.accounts() {
+		w := windowOf(row.ID.Window.End)
+		lost := int64(row.Held + row.Uncertain)
+		settled := int64(row.Settled())
+		if row.Outstanding > 0 {
+			s.broken("%d units are outstanding at rest", row.Outstanding)
+		}
+		if !s.truth.crashed && (settled != s.truth.used[w] || lost > 0) {
+			s.broken("at rest %d units of window %d are settled and %d held or uncertain; callers used %d", settled, w+1, lost, s.truth.used[w])
+		}
+	}
+}
