@@ -168,21 +168,26 @@ func (w *Waiter) Again() bool { return w.again }
 
 // Holding is one lease as its agent has it.
 type Holding struct {
-	ID     ID
-	Window *pb.Window
-	Amount int64
-	Taken  int64
-	Live   bool // it can be taken from, as far as it is not spent
+	ID       ID
+	Window   *pb.Window
+	Taken    int64
+	Left     int64 // to be taken until the deadline
+	Deadline Instant
+	Live     bool // not sealed
 }
 
 // Holdings calls visit with every lease that is held or not yet reported to its end.
 func (c *Core) Holdings(visit func(Holding)) {
 	for _, k := range c.keys {
 		for _, l := range k.held() {
-			visit(Holding{ID: l.id, Window: l.window, Amount: l.amount, Taken: l.taken(), Live: true})
+			visit(l.holding(true))
 		}
 		for _, l := range k.closing {
-			visit(Holding{ID: l.id, Window: l.window, Amount: l.amount, Taken: l.taken()})
+			visit(l.holding(false))
 		}
 	}
+}
+
+func (l *Lease) holding(live bool) Holding {
+	return Holding{ID: l.id, Window: l.window, Taken: l.taken(), Left: l.left(), Deadline: l.deadline, Live: live}
 }

@@ -54,6 +54,7 @@ var (
 		reflect.TypeFor[core.Dimension](): true,
 		reflect.TypeFor[World]():          true,
 		reflect.TypeFor[print]():          true,
+		reflect.TypeFor[books]():          true,
 	}
 )
 

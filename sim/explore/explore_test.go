@@ -1,6 +1,9 @@
 package explore
 
 import (
+	"fmt"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,12 +17,19 @@ func small() *World {
 
 func TestSmall(t *testing.T) {
 	w := small()
+	b := &w.Budget
+	fmt.Sscan(os.Getenv("B"), &b.Takes, &b.Losses, &b.Repeats, &b.Lates, &b.Delays, &b.Crashes, &b.Cuts, &b.Unknowns, &b.Setbacks, &w.Boundary, &w.Horizon)
+	most, _ := strconv.Atoi(os.Getenv("MOST"))
 	began := time.Now()
-	f, err := Explore(t.Context(), w, 2_000_000, func(f Found) { t.Logf("%d: %d states %d transitions", f.Depth, f.States, f.Transitions) })
+	f, err := Explore(t.Context(), w, max(most, 100000), func(f Found) {
+		if os.Getenv("V") != "" {
+			t.Logf("%d: %d states %d transitions", f.Depth, f.States, f.Transitions)
+		}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%+v in %v", f, time.Since(began))
+	t.Logf("%v: %+v in %v", w.Budget, f, time.Since(began))
 	for _, l := range f.Path {
 		t.Log(l)
 	}

@@ -7,7 +7,7 @@ import (
 
 // printed writes a request down, once: nobody changes it.
 func (r request) printed() *print {
-	p := &print{}
+	p := &print{places: ownPlaces}
 	if r.sync != nil {
 		m := r.sync
 		p.hello(m.GetHello())
@@ -53,7 +53,7 @@ func (p *print) cancels(list []*pb.Cancel) {
 
 // printed writes down what of a reply its agent heeds.
 func (r reply) printed() *print {
-	p := &print{}
+	p := &print{places: ownPlaces}
 	switch {
 	case r.sync != nil:
 		m := r.sync

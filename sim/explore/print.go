@@ -3,10 +3,8 @@ package explore
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"hash/maphash"
 	"slices"
-	"time"
 
 	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/ledger"
@@ -20,6 +18,15 @@ type print struct {
 	words  []uint64
 	ids    []named
 	tokens []named
+	places [maxAgents]uint8 // of agents, in the order in which this print has them
+}
+
+// placed is an id as it would be had its agent another place.
+func (p *print) placed(id ledger.ID) ledger.ID {
+	if i := id[agentByte] >> 4; i > 0 {
+		id[agentByte] = id[agentByte]&0xf | (p.places[i-1]+1)<<4
+	}
+	return id
 }
 
 type named struct {
@@ -41,7 +48,7 @@ var wordSeed = maphash.MakeSeed()
 func (p *print) Word(w string) { p.words = append(p.words, maphash.String(wordSeed, w)) }
 
 func (p *print) ID(b []byte) {
-	p.ids = append(p.ids, named{len(p.words), ledger.ID(asID(b))})
+	p.ids = append(p.ids, named{len(p.words), p.placed(ledger.ID(asID(b)))})
 	p.words = append(p.words, 0)
 }
 
@@ -68,7 +75,7 @@ func (p *print) add(q *print) {
 	base := len(p.words)
 	p.words = append(p.words, q.words...)
 	for _, n := range q.ids {
-		p.ids = append(p.ids, named{base + n.at, n.id})
+		p.ids = append(p.ids, named{base + n.at, p.placed(n.id)})
 	}
 	for _, n := range q.tokens {
 		p.tokens = append(p.tokens, named{base + n.at, n.id})
@@ -127,40 +134,63 @@ func (p corePrint) Caller(w *core.Waiter) {
 
 func (p corePrint) Message(c *pb.Cancel) { p.ID(c.GetGrantId()) }
 
-// fingerprint tells states apart that may behave differently.
+// fingerprint tells states apart that may behave differently. Agents that are made alike may change
+// places: of all the ways to number them the one with the smallest print counts.
 func (s *state) fingerprint() sum {
+	least := s.printed(s.world.orders[0])
+	for _, order := range s.world.orders[1:] {
+		least = least.smaller(s.printed(order))
+	}
+	return least
+}
+
+func (x sum) smaller(y sum) sum {
+	if cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) <= 0 {
+		return x
+	}
+	return y
+}
+
+// printed writes the state with its agents in some order.
+func (s *state) printed(order []int) sum {
 	p := &print{words: make([]uint64, 0, 512), ids: make([]named, 0, 64), tokens: make([]named, 0, 16)}
+	for place, i := range order {
+		p.places[i] = uint8(place)
+	}
 	p.numbers(int64(s.tick), int64(s.back), s.version, s.knows, int64(s.offset))
 	p.numbers(s.left.numbers()...)
 	p.numbers(s.truth.used[:]...)
 	p.numbers(s.truth.largest[:]...)
 	p.flag(s.truth.crashed)
-	for _, a := range s.agents {
-		a.core.Print(corePrint{p, s, a})
-		p.Number(int64(len(a.callers)))
-		for _, c := range a.callers {
-			p.Number(int64(c.since))
-			p.flag(c.waiter.Exact())
-			p.flag(c.waiter.Again())
-		}
-		for _, c := range a.calls {
-			if c == nil {
-				p.Number(-1)
-				continue
-			}
-			p.Number(int64(c.sent))
-			p.flag(c.answered)
-			p.add(c.print)
-		}
+	for _, i := range order {
+		s.printAgent(p, s.agents[i])
 	}
-	// Strays have no order.
 	p.Number(int64(len(s.strays)))
 	for _, x := range s.strays {
-		p.Number(int64(x.agent))
+		p.Number(int64(p.places[x.agent]))
 		p.add(x.print)
 	}
 	s.printLedger(p)
 	return p.sum()
+}
+
+func (s *state) printAgent(p *print, a *agent) {
+	a.core.Print(corePrint{p, s, a})
+	p.Number(int64(len(a.callers)))
+	for _, c := range a.callers {
+		p.Number(int64(c.since))
+		p.flag(c.waiter.Exact())
+		p.flag(c.waiter.Again())
+	}
+	for _, c := range a.calls {
+		if c == nil {
+			p.Number(-1)
+			continue
+		}
+		p.Number(int64(c.sent))
+		p.flag(c.answered)
+		p.add(c.print)
+	}
 }
 
 // printLedger writes the ledger as far as it can still matter. A record that is settled, or was
@@ -171,56 +201,57 @@ func (s *state) printLedger(p *print) {
 	for _, n := range p.ids {
 		mentioned[n.id] = true
 	}
-	clock := s.ledgerClock()
-	for _, a := range s.accounts() {
+	for _, a := range s.books.accounts {
 		p.numbers(int64(windowOf(a.ID.Window.End)), a.PolicyVersion, int64(a.Limit.Units), a.Generation, int64(a.Committed), int64(a.Overshoot))
 		for _, n := range a.Values() {
 			p.Number(int64(n))
 		}
 		p.flag(a.Waiting)
 		// An account's clock counts only while it may be ahead of the ledger's.
-		if s.left.Setbacks > 0 || a.Clock.After(clock) {
+		if s.left.Setbacks > 0 || a.Clock.After(s.ledgerClock()) {
 			p.Number(a.Clock.UnixMicro())
 		}
 	}
-	grants := s.grants()
-	slices.SortFunc(grants, func(x, y ledger.Grant) int {
-		return cmp.Or(x.IssuedAt.Compare(y.IssuedAt), ledger.CompareIDs(x.ID, y.ID))
-	})
 	parts := map[ledger.ID]bool{}
-	for _, g := range grants {
+	var grants []ledger.Grant
+	for _, g := range s.books.grants {
 		if g.State != ledger.Withdrawn {
 			parts[g.Agent] = true
 		}
-		if g.State != ledger.Live && g.State != ledger.Closed && !mentioned[g.ID] {
-			continue
+		g.ID, g.Agent = p.placed(g.ID), p.placed(g.Agent)
+		if g.State == ledger.Live || g.State == ledger.Closed || mentioned[g.ID] {
+			grants = append(grants, g)
 		}
+	}
+	slices.SortFunc(grants, oldestFirst)
+	for _, g := range grants {
 		printGrant(p, g)
 	}
-	rows, err := s.store.Incarnations(context.Background(), time.Time{})
-	s.must(err)
-	took := int64(0)
-	for _, inc := range rows {
-		if !mentioned[inc.ID] {
-			continue
+	var known []ledger.Incarnation
+	for _, inc := range s.books.incarnations {
+		if id := p.placed(inc.ID); mentioned[id] {
+			known = append(known, inc)
 		}
-		p.ID(inc.ID.Bytes())
+	}
+	slices.SortFunc(known, func(x, y ledger.Incarnation) int { return ledger.CompareIDs(p.placed(x.ID), p.placed(y.ID)) })
+	for _, inc := range known {
+		p.ids = append(p.ids, named{len(p.words), p.placed(inc.ID)})
+		p.Number(0)
 		p.flag(parts[inc.ID])
-		if parts[inc.ID] {
-			took++
-		}
+		delete(parts, inc.ID)
 		p.Token(inc.Echoed.Bytes())
 		p.Number(int64(len(inc.Issued)))
 		for _, t := range inc.Issued {
 			p.Token(t.Bytes())
 		}
 	}
-	p.Number(int64(len(parts)) - took)
+	p.Number(int64(len(parts)))
 }
 
+// printGrant writes a record whose ids were placed.
 func printGrant(p *print, g ledger.Grant) {
-	p.ID(g.ID.Bytes())
-	p.ID(g.Agent.Bytes())
+	p.ids = append(p.ids, named{len(p.words), g.ID}, named{len(p.words) + 1, g.Agent})
+	p.numbers(0, 0)
 	p.numbers(int64(windowOf(g.Account.Window.End)), int64(g.Kind), int64(g.State), int64(g.Class), int64(g.Asked), int64(g.Need), int64(g.Amount))
 	p.Word(string(g.Reason))
 	p.numbers(g.Generation, g.PolicyVersion, int64(g.TTL), int64(g.Taken), int64(g.Refunded), int64(g.Back), int64(g.Uncertain))

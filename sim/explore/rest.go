@@ -1,18 +1,23 @@
 package explore
 
-// look holds a state against what has to come of it.
-func (e *expansion) look(rs *replicas, s *state, atEnd bool) {
-	if atEnd {
-		e.rest = true
-		if s.checkRest(); s.fault != "" {
-			e.fault = s.fault
-		}
-		return
-	}
-	if s.tick > s.world.Horizon+patience {
-		e.fault = "the world does not come to rest"
-	}
-}
+// mostCalm is how many steps a world takes at most, once nothing disturbs it, to come to rest.
+const mostCalm = 1000
 
-// patience is how many ticks after its horizon a world has to be at rest.
-const patience = 40
+// end lets a world come to rest after its horizon, and looks at what is then in the books.
+func (e *expansion) end(rs *replicas, s *state) {
+	for range mostCalm {
+		steps := s.steps()
+		if len(steps) == 0 {
+			e.rest = true
+			s.checkRest()
+			e.fault = s.fault
+			return
+		}
+		s.do(rs, steps[0])
+		if e.steps++; s.fault != "" {
+			e.fault = s.fault
+			return
+		}
+	}
+	e.fault = "the world does not come to rest"
+}

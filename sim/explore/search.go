@@ -39,7 +39,7 @@ type search struct {
 // Sizes of the work.
 const (
 	batch     = 2048   // states that are expanded before their successors are entered
-	keepAlive = 60_000 // states of the frontier that are kept
+	keepAlive = 20_000 // states of the frontier that are kept
 )
 
 // place is a state of the frontier.
@@ -58,16 +58,18 @@ type child struct {
 // expansion is what a worker made of one state.
 type expansion struct {
 	children []child
+	steps    int // that were made
 	rest     bool
 	probes   int
 	err      error
 	fault    string
-	at       []step // after the state's own path, to the fault
+	at       *step // after the state's own path, to the fault; nil: where nothing but calm follows
 }
 
 // Explore visits every state that a world can reach, until no new one appears, a promise is
 // broken, there are more than most, or ctx ends. progress is told now and then.
 func Explore(ctx context.Context, w *World, most int, progress func(Found)) (*Found, error) {
+	w.number()
 	x := &search{world: w, known: map[sum]int32{}, found: &Found{World: w}}
 	for range max(1, runtime.GOMAXPROCS(0)) {
 		rs, err := newReplicas(w)
@@ -114,7 +116,7 @@ func (x *search) expandAll(ctx context.Context, layer []place, most int) ([]plac
 			}
 			if e.fault != "" {
 				x.found.Fault = e.fault
-				x.found.Path = x.tell(append(x.pathTo(part[i].node), e.at...))
+				x.found.Path = x.tell(part[i].node, e.at)
 				return nil, nil
 			}
 			next = x.enter(part[i].node, e, next)
@@ -127,7 +129,7 @@ func (x *search) expandAll(ctx context.Context, layer []place, most int) ([]plac
 
 // enter adds the new ones among a state's successors.
 func (x *search) enter(parent int32, e expansion, next []place) []place {
-	x.found.Transitions += len(e.children)
+	x.found.Transitions += e.steps
 	x.found.Probes += e.probes
 	if e.rest {
 		x.found.Rests++
@@ -169,18 +171,19 @@ func (x *search) expand(rs *replicas, at place) (e expansion) {
 			return e
 		}
 	}
-	steps := s.steps()
-	if e.look(rs, s, len(steps) == 0); e.fault != "" {
+	if s.tick >= s.world.Horizon {
+		e.end(rs, s)
 		return e
 	}
+	steps := s.steps()
 	for i, next := range steps {
 		to := s
 		if i < len(steps)-1 {
 			to = s.copy()
 		}
-		to.do(rs, next)
-		if to.fault != "" {
-			return expansion{fault: to.fault, at: []step{next}}
+		forced := to.let(rs, next)
+		if e.steps += 1 + forced; to.fault != "" {
+			return expansion{fault: to.fault, at: &next}
 		}
 		c := child{step: next, sum: to.fingerprint()}
 		if _, ok := x.known[c.sum]; !ok {
@@ -189,6 +192,21 @@ func (x *search) expand(rs *replicas, at place) (e expansion) {
 		e.children = append(e.children, c)
 	}
 	return e
+}
+
+// let lets a step happen, and then all for which there is no choice, up to the horizon. It counts
+// those.
+func (s *state) let(rs *replicas, x step) (forced int) {
+	s.do(rs, x)
+	for s.fault == "" && s.tick < s.world.Horizon {
+		steps := s.steps()
+		if len(steps) != 1 {
+			break
+		}
+		s.do(rs, steps[0])
+		forced++
+	}
+	return forced
 }
 
 // pathTo is how a state was reached.
@@ -210,7 +228,7 @@ func (x *search) play(rs *replicas, n int32) (*state, error) {
 		return nil, err
 	}
 	for _, next := range x.pathTo(n) {
-		s.do(rs, next)
+		s.let(rs, next)
 	}
 	if s.fault != "" {
 		return nil, fmt.Errorf("play a path of world %s again: it went well before, and now: %s", x.world.Name, s.fault)

@@ -1,8 +1,10 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/quotalease/quotalease/agent/core"
@@ -20,6 +22,7 @@ type state struct {
 	back  int // ticks that the ledger's clock was set back
 
 	store   *memory.Store
+	books   *books
 	clock   func() time.Time // the store's
 	version int64            // of the policy in force
 	knows   int64            // the version that the replica has in memory
@@ -102,6 +105,9 @@ func (r *ids) Read(b []byte) (int, error) {
 	return copy(b, word[:]), nil
 }
 
+// agentByte is where an id of an agent's making says, in its upper half, whose it is.
+const agentByte = 11
+
 // begin returns a world in which every agent has heard of the policy, and nothing else happened.
 func begin(w *World, rs *replicas) (*state, error) {
 	s := &state{world: w, left: w.Budget, version: 1, knows: 1, truth: newTruth(w)}
@@ -128,6 +134,7 @@ func begin(w *World, rs *replicas) (*state, error) {
 		s.tick = -1
 	}
 	s.tick = 0
+	s.books = s.read()
 	// The estimate of the ledger's clock is for the world to get wrong.
 	s.offset = 0
 	return s, nil
@@ -170,17 +177,40 @@ func (s *state) ledgerClock() time.Time { return s.world.at(s.tick - s.back) }
 // replicaClock is the control plane's own.
 func (s *state) replicaClock() time.Time { return s.world.at(s.tick - s.world.Lagging) }
 
-// accounts are the ledger's rows, by window.
-func (s *state) accounts() []ledger.Account {
-	rows, err := s.store.Accounts(context.Background(), ledger.AccountQuery{})
-	s.must(err)
-	return rows
+// books is what the ledger holds, as last read. It is read anew after each transaction.
+type books struct {
+	accounts     []ledger.Account // by window
+	grants       []ledger.Grant   // oldest decision first
+	incarnations []ledger.Incarnation
 }
 
-func (s *state) grants() []ledger.Grant {
-	rows, err := s.store.Grants(context.Background(), ledger.GrantQuery{})
-	s.must(err)
-	return rows
+func (s *state) read() *books {
+	ctx := context.Background()
+	var b books
+	var errs [3]error
+	b.accounts, errs[0] = s.store.Accounts(ctx, ledger.AccountQuery{})
+	b.grants, errs[1] = s.store.Grants(ctx, ledger.GrantQuery{})
+	b.incarnations, errs[2] = s.store.Incarnations(ctx, time.Time{})
+	for _, err := range errs {
+		s.must(err)
+	}
+	slices.SortFunc(b.grants, oldestFirst)
+	return &b
+}
+
+// oldestFirst is the order in which the rules go through grants.
+func oldestFirst(x, y ledger.Grant) int {
+	return cmp.Or(x.IssuedAt.Compare(y.IssuedAt), ledger.CompareIDs(x.ID, y.ID))
+}
+
+// grant finds a record.
+func (b *books) grant(id ledger.ID) *ledger.Grant {
+	for i := range b.grants {
+		if b.grants[i].ID == id {
+			return &b.grants[i]
+		}
+	}
+	return nil
 }
 
 // must takes an answer for granted that the store in memory cannot refuse.

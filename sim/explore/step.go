@@ -1,10 +1,10 @@
 package explore
 
 import (
-	"context"
 	"slices"
 
 	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/ledger"
 	"github.com/quotalease/quotalease/ledger/memory"
 )
 
@@ -24,8 +24,8 @@ const (
 
 	take    // a caller asks for one unit
 	crash   // an agent dies and starts anew; what it sent may still arrive
-	lose    // a request or a reply is lost; its agent is told of an error
-	late    // an agent gives a request up that is still on its way
+	lose    // a request or a reply is lost: its agent will be told of an error
+	late    // the same of a request that stays on its way
 	keep    // a request arrives, and a copy of it stays on its way
 	unknown // a request arrives, and the store does not learn that it committed
 	cut     // policy version 2 is applied
@@ -48,6 +48,9 @@ func (s *state) callAt(of uint8) (*agent, lane, *call) {
 // steps are all that can happen to a state, those without faults first: of those the first is
 // what happens when nothing disturbs. After the horizon nothing else does.
 func (s *state) steps() []step {
+	if i := s.first(); i >= 0 {
+		return s.own(i)
+	}
 	list := make([]step, 0, 24)
 	for i, a := range s.agents {
 		for l := range lane(lanes) {
@@ -55,10 +58,9 @@ func (s *state) steps() []step {
 			switch {
 			case c == nil && s.hasToSend(a, l):
 				list = append(list, step{send, callOf(i, l)})
-			case c == nil:
-			case !c.answered:
+			case c != nil && !c.answered:
 				list = append(list, step{bring, callOf(i, l)})
-			case c.sent < s.tick:
+			case c != nil && c.sent < s.tick:
 				list = append(list, step{hear, callOf(i, l)})
 			}
 		}
@@ -82,6 +84,55 @@ func (s *state) steps() []step {
 		list = append(list, step{pass, 0})
 	}
 	return s.troubles(list)
+}
+
+// first is an agent whose own steps are all that need be explored, or -1. Such an agent has something
+// to send or to hear at this very tick, so that it does one of its own steps before time passes,
+// whatever the others do; and it has no request on its way to the control plane, so that its own steps
+// and those of everybody else do not touch the same things: done first they lead to the same
+// states. (What budgets they share only bounds how many there are.) What is held against the
+// promises on the way depends on the order no more: callers' use and the leases that can be
+// spent are looked at in every state, and no step of others makes them less.
+func (s *state) first() int {
+	if s.tick >= s.world.Horizon || s.left.Delays > 0 {
+		return -1
+	}
+	for i, a := range s.agents {
+		due, onTheWay := false, false
+		for l, c := range a.calls {
+			onTheWay = onTheWay || c != nil && !c.answered
+			due = due || c == nil && s.hasToSend(a, lane(l)) || c != nil && c.sent < s.tick
+		}
+		if due && !onTheWay {
+			return i
+		}
+	}
+	return -1
+}
+
+// own are the steps of one agent alone.
+func (s *state) own(i int) []step {
+	list := make([]step, 0, 8)
+	a := s.agents[i]
+	for l, c := range a.calls {
+		of := callOf(i, lane(l))
+		switch {
+		case c == nil && s.hasToSend(a, lane(l)):
+			list = append(list, step{send, of})
+		case c != nil && c.sent < s.tick:
+			list = append(list, step{hear, of})
+		}
+		if c != nil && c.reply != (reply{}) && s.left.Losses > 0 {
+			list = append(list, step{lose, of})
+		}
+	}
+	if s.left.Takes > 0 {
+		list = append(list, step{take, uint8(i)})
+	}
+	if s.left.Crashes > 0 {
+		list = append(list, step{crash, uint8(i)})
+	}
+	return list
 }
 
 // calmly is the one step that is left after the horizon; none at rest.
@@ -112,17 +163,14 @@ func (s *state) troubles(list []step) []step {
 				continue
 			}
 			of := callOf(i, l)
-			if c.sent < s.tick {
+			if c.reply != (reply{}) || !c.answered {
 				add(s.left.Losses, lose, of)
 			}
-			if c.answered {
-				continue
-			}
-			if c.sent < s.tick {
+			if !c.answered {
 				add(s.left.Lates, late, of)
+				add(s.left.Repeats, keep, of)
+				add(s.left.Unknowns, unknown, of)
 			}
-			add(s.left.Repeats, keep, of)
-			add(s.left.Unknowns, unknown, of)
 		}
 	}
 	if s.version == 1 {
@@ -132,11 +180,12 @@ func (s *state) troubles(list []step) []step {
 	return list
 }
 
-// busy reports that something is due in this very tick: time passes only if it is held up.
+// busy reports that something is due in this very tick: time passes only if that is held up. A
+// request arrives in the tick in which it was sent, and its answer in the next.
 func (s *state) busy() bool {
 	for _, a := range s.agents {
 		for l, c := range a.calls {
-			if c == nil && s.hasToSend(a, lane(l)) || c != nil && c.sent < s.tick {
+			if c == nil && s.hasToSend(a, lane(l)) || c != nil && (!c.answered || c.sent < s.tick) {
 				return true
 			}
 		}
@@ -151,10 +200,10 @@ func (s *state) hasToSend(a *agent, l lane) bool {
 	return a.core.SpendWaiting(s.now(a))
 }
 
+// due reports that the ledger holds a lease to close.
 func (s *state) due() bool {
-	list, err := s.store.Due(context.Background(), 1)
-	s.must(err)
-	return len(list) > 0
+	now := s.ledgerClock()
+	return slices.ContainsFunc(s.books.grants, func(g ledger.Grant) bool { return g.State == ledger.Live && !g.ClosesAt.After(now) })
 }
 
 // do lets a step happen, and holds what came of it against every promise.
@@ -259,17 +308,17 @@ func (s *state) told(a *agent, l lane, c *call, r reply) {
 	})
 }
 
-// giveUp ends a call with an error.
+// giveUp ends a call with an error, of which its agent hears when the answer would have come.
 func (s *state) giveUp(x step) {
-	a, l, c := s.callAt(x.of)
+	_, _, c := s.callAt(x.of)
 	if x.act == lose {
 		s.left.Losses--
 	} else {
 		s.left.Lates--
 		s.strays = append(s.strays, stray{int(x.of / lanes), c.request, c.print})
 	}
-	a.calls[l] = nil
-	s.told(a, l, c, reply{})
+	c.answered, c.reply = true, reply{}
+	c.print = c.reply.printed()
 }
 
 // take is one caller: the fast way, then the core.
@@ -339,7 +388,7 @@ func (s *state) atRest() bool {
 			return false
 		}
 	}
-	for _, row := range s.accounts() {
+	for _, row := range s.books.accounts {
 		if row.Outstanding > 0 {
 			return false
 		}

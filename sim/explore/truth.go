@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quotalease/quotalease/agent/core"
@@ -46,7 +47,7 @@ func (s *state) atAgent(a *agent, spend *pb.SpendReply, happen func()) {
 	a.core.Holdings(func(h core.Holding) {
 		if n := h.Taken - before[h.ID]; n > 0 {
 			fromLeases += n
-			s.spentFrom(a, h, n)
+			s.used(windowOf(time.UnixMicro(h.Window.GetEndUs())), n)
 		}
 	})
 	allowed := int64(0)
@@ -73,21 +74,27 @@ func (s *state) atAgent(a *agent, spend *pb.SpendReply, happen func()) {
 	s.check()
 }
 
-// spentFrom notes units taken from a lease, and looks at the lease that they were taken from.
-func (s *state) spentFrom(a *agent, h core.Holding, n int64) {
-	s.used(windowOf(time.UnixMicro(h.Window.GetEndUs())), n)
-	rows, err := s.store.Grants(context.Background(), ledger.GrantQuery{ID: h.ID})
-	s.must(err)
-	end := time.UnixMicro(h.Window.GetEndUs())
-	switch {
-	case len(rows) == 0:
-		s.broken("a unit was taken from a lease that the ledger does not know")
-	case rows[0].State != ledger.Live:
-		s.broken("a unit was taken from a lease that is %s in the ledger", rows[0].State)
-	case !s.ledgerClock().Before(rows[0].ClosesAt):
-		s.broken("a unit was taken from a lease that the ledger may have closed %s ago", s.ledgerClock().Sub(rows[0].ClosesAt))
-	case a.slow == 0 && s.back == 0 && !s.trueTime().Before(end):
-		s.broken("a unit of a window that ended %s ago was taken", s.trueTime().Sub(end))
+// spendable holds every lease that a caller could be given a unit of at this moment against the
+// ledger, which must count that unit as outstanding, and against its window.
+func (s *state) spendable() {
+	for i, a := range s.agents {
+		a.core.Holdings(func(h core.Holding) {
+			if !h.Live || h.Left == 0 || s.now(a) >= h.Deadline {
+				return
+			}
+			g := s.books.grant(h.ID)
+			end := time.UnixMicro(h.Window.GetEndUs())
+			switch {
+			case g == nil:
+				s.broken("agent %d can spend a lease that the ledger does not know", i+1)
+			case g.State != ledger.Live:
+				s.broken("agent %d can spend a lease that is %s in the ledger", i+1, g.State)
+			case !s.ledgerClock().Before(g.ClosesAt):
+				s.broken("agent %d can spend a lease that the ledger may have closed %s ago", i+1, s.ledgerClock().Sub(g.ClosesAt))
+			case a.slow == 0 && s.back == 0 && !s.trueTime().Before(end):
+				s.broken("agent %d can spend units of a window that ended %s ago", i+1, s.trueTime().Sub(end))
+			}
+		})
 	}
 }
 
@@ -95,31 +102,28 @@ func (s *state) used(window int, n int64) { s.truth.used[window] += n }
 
 // inLedger runs a transaction, and holds what it decided against the rules for grants.
 func (s *state) inLedger(happen func()) {
-	known := map[ledger.ID]bool{}
-	for _, g := range s.grants() {
-		known[g.ID] = true
-	}
+	was := s.books
+	happen()
+	s.books = s.read()
 	clocks := map[ledger.AccountID]time.Time{}
-	for _, row := range s.accounts() {
+	for _, row := range was.accounts {
 		clocks[row.ID] = row.Clock
 	}
-	happen()
-	after := map[ledger.AccountID]ledger.Account{}
-	for _, row := range s.accounts() {
-		after[row.ID] = row
+	for _, row := range s.books.accounts {
 		if row.Clock.Before(clocks[row.ID]) {
 			s.broken("the clock of %s went back", row.ID)
 		}
 	}
-	for _, g := range s.grants() {
-		if known[g.ID] {
+	for _, g := range s.books.grants {
+		if was.grant(g.ID) != nil {
 			continue
 		}
 		if g.IssuedAt.Before(clocks[g.Account]) {
 			s.broken("%s was decided %s before what its account decided last", g.ID, clocks[g.Account].Sub(g.IssuedAt))
 		}
 		if g.Amount > 0 {
-			s.granted(g, after[g.Account])
+			i := slices.IndexFunc(s.books.accounts, func(a ledger.Account) bool { return a.ID == g.Account })
+			s.granted(g, s.books.accounts[i])
 		}
 	}
 	_, err := s.store.Verify(context.Background(),
@@ -151,7 +155,8 @@ func (s *state) granted(g ledger.Grant, a ledger.Account) {
 
 // check is the bound in both its forms (DESIGN 3.3), for every account.
 func (s *state) check() {
-	for _, row := range s.accounts() {
+	s.spendable()
+	for _, row := range s.books.accounts {
 		w := windowOf(row.ID.Window.End)
 		used := s.truth.used[w]
 		if sum := int64(row.Bound()); used > sum {
@@ -169,7 +174,7 @@ func (s *state) check() {
 // checkRest is what holds when nothing is left to come: every unit that was not lost with an agent
 // is settled, and what is settled was used.
 func (s *state) checkRest() {
-	for _, row := range s.accounts() {
+	for _, row := range s.books.accounts {
 		w := windowOf(row.ID.Window.End)
 		lost := int64(row.Held + row.Uncertain)
 		settled := int64(row.Settled())

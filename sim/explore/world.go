@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quotalease/quotalease/controlplane/policy"
@@ -32,6 +33,24 @@ type World struct {
 	Lagging   int    // ticks that the replica's clock is behind the ledger's
 
 	Budget Budget
+
+	orders [][]int // in which the agents may stand without a difference
+}
+
+const maxAgents = 3
+
+var ownPlaces = [maxAgents]uint8{0, 1, 2}
+
+// number finds the orders of the agents. Where one has a clock of its own there is one only.
+func (w *World) number() {
+	all := [][]int{{0}, {1, 0}, {2, 1, 0}, {0, 2, 1}, {1, 2, 0}, {2, 0, 1}, {1, 0, 2}, {0, 1, 2}, {0, 1}}
+	w.orders = nil
+	for _, order := range all {
+		same := slices.IsSorted(order)
+		if len(order) == w.Agents && (same || len(w.Slow) == 0) {
+			w.orders = append(w.orders, order)
+		}
+	}
 }
 
 // Budget is how often each thing may happen, in all agents together.
