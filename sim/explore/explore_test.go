@@ -1,36 +1,36 @@
 package explore
 
 import (
-	"fmt"
 	"os"
-	"strconv"
+	"slices"
+	"strings"
 	"testing"
-	"time"
-
-	"github.com/quotalease/quotalease/ledger/quota"
 )
 
-func small() *World {
-	return &World{Name: "small", Agents: 2, Class: quota.Hard, Limit: 3, Overshoot: `"100%"`, CutTo: 1, TTL: 4, Grace: 2, Boundary: 5, Horizon: 7, Patience: 3,
-		Budget: Budget{Takes: 2}}
-}
+// worldsEnv names the worlds that TestWorldsKeepEveryPromise explores, separated by commas, or "all".
+const worldsEnv = "QUOTALEASE_WORLDS"
 
-func TestSmall(t *testing.T) {
-	w := small()
-	b := &w.Budget
-	fmt.Sscan(os.Getenv("B"), &b.Takes, &b.Losses, &b.Repeats, &b.Lates, &b.Delays, &b.Crashes, &b.Cuts, &b.Unknowns, &b.Setbacks, &w.Boundary, &w.Horizon)
-	most, _ := strconv.Atoi(os.Getenv("MOST"))
-	began := time.Now()
-	f, err := Explore(t.Context(), w, max(most, 100000), func(f Found) {
-		if os.Getenv("V") != "" {
-			t.Logf("%d: %d states %d transitions", f.Depth, f.States, f.Transitions)
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
+// TestWorldsKeepEveryPromise explores worlds until no new state appears: unless told otherwise
+// those that take no more than seconds.
+func TestWorldsKeepEveryPromise(t *testing.T) {
+	names := strings.Split(os.Getenv(worldsEnv), ",")
+	if names[0] == "" {
+		names = []string{"calm", "repeat", "crash", "setback"}
 	}
-	t.Logf("%v: %+v in %v", w.Budget, f, time.Since(began))
-	for _, l := range f.Path {
-		t.Log(l)
+	for _, w := range Worlds() {
+		if names[0] != "all" && !slices.Contains(names, w.Name) {
+			continue
+		}
+		t.Run(w.Name, func(t *testing.T) {
+			t.Parallel()
+			f, err := Explore(t.Context(), w, 5_000_000, func(Found) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s: %d states, %d steps, depth %d, %d rests, %d probes", w.Budget, f.States, f.Steps, f.Depth, f.Rests, f.Probes)
+			if f.Fault != "" || !f.Closed {
+				t.Errorf("%s\n%s", f.Fault, strings.Join(f.Path, "\n"))
+			}
+		})
 	}
 }

@@ -9,15 +9,15 @@ import (
 
 // Found is what an exploration came to.
 type Found struct {
-	World       *World
-	States      int
-	Transitions int
-	Depth       int      // of the state that is farthest from the beginning
-	Rests       int      // states in which nothing is left to come
-	Probes      int      // callers who asked when nothing else went on
-	Closed      bool     // no new state appeared: these are all there are
-	Fault       string   // the first promise broken, by the shortest way to it
-	Path        []string // that way
+	World  *World
+	States int
+	Steps  int
+	Depth  int      // of the state that is farthest from the beginning
+	Rests  int      // states in which nothing is left to come
+	Probes int      // callers who asked when nothing else went on
+	Closed bool     // no new state appeared: these are all there are
+	Fault  string   // the first promise broken, by the shortest way to it
+	Path   []string // that way
 }
 
 // node is a state that was reached, and how. States are not kept: the frontier's are, as far as
@@ -63,7 +63,8 @@ type expansion struct {
 	probes   int
 	err      error
 	fault    string
-	at       *step // after the state's own path, to the fault; nil: where nothing but calm follows
+	at       *step // that led to the fault; nil: what comes undisturbed, or to a caller who insists, did
+	asker    int   // the agent that such a caller asked, -1: there was none
 }
 
 // Explore visits every state that a world can reach, until no new one appears, a promise is
@@ -116,8 +117,9 @@ func (x *search) expandAll(ctx context.Context, layer []place, most int) ([]plac
 			}
 			if e.fault != "" {
 				x.found.Fault = e.fault
-				x.found.Path = x.tell(part[i].node, e.at)
-				return nil, nil
+				var err error
+				x.found.Path, err = x.tell(x.workers[0], part[i].node, e)
+				return nil, err
 			}
 			next = x.enter(part[i].node, e, next)
 			part[i].s = nil
@@ -129,7 +131,7 @@ func (x *search) expandAll(ctx context.Context, layer []place, most int) ([]plac
 
 // enter adds the new ones among a state's successors.
 func (x *search) enter(parent int32, e expansion, next []place) []place {
-	x.found.Transitions += e.steps
+	x.found.Steps += e.steps
 	x.found.Probes += e.probes
 	if e.rest {
 		x.found.Rests++
@@ -165,6 +167,7 @@ func (x *search) expandSome(part []place) []expansion {
 }
 
 func (x *search) expand(rs *replicas, at place) (e expansion) {
+	e.asker = -1
 	s := at.s
 	if s == nil {
 		if s, e.err = x.play(rs, at.node); e.err != nil {
@@ -175,15 +178,18 @@ func (x *search) expand(rs *replicas, at place) (e expansion) {
 		e.end(rs, s)
 		return e
 	}
+	if e.probe(rs, s); e.fault != "" {
+		return e
+	}
 	steps := s.steps()
 	for i, next := range steps {
 		to := s
 		if i < len(steps)-1 {
 			to = s.copy()
 		}
-		forced := to.let(rs, next)
+		forced := to.let(rs, next, nil)
 		if e.steps += 1 + forced; to.fault != "" {
-			return expansion{fault: to.fault, at: &next}
+			return expansion{fault: to.fault, at: &next, asker: -1}
 		}
 		c := child{step: next, sum: to.fingerprint()}
 		if _, ok := x.known[c.sum]; !ok {
@@ -195,15 +201,16 @@ func (x *search) expand(rs *replicas, at place) (e expansion) {
 }
 
 // let lets a step happen, and then all for which there is no choice, up to the horizon. It counts
-// those.
-func (s *state) let(rs *replicas, x step) (forced int) {
-	s.do(rs, x)
+// those. A teller, if there is one, takes it down.
+func (s *state) let(rs *replicas, x step, t *teller) (forced int) {
+	do := t.or(s)
+	do(rs, x)
 	for s.fault == "" && s.tick < s.world.Horizon {
 		steps := s.steps()
 		if len(steps) != 1 {
 			break
 		}
-		s.do(rs, steps[0])
+		do(rs, steps[0])
 		forced++
 	}
 	return forced
@@ -228,7 +235,7 @@ func (x *search) play(rs *replicas, n int32) (*state, error) {
 		return nil, err
 	}
 	for _, next := range x.pathTo(n) {
-		s.let(rs, next)
+		s.let(rs, next, nil)
 	}
 	if s.fault != "" {
 		return nil, fmt.Errorf("play a path of world %s again: it went well before, and now: %s", x.world.Name, s.fault)

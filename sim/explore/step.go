@@ -51,6 +51,18 @@ func (s *state) steps() []step {
 	if i := s.first(); i >= 0 {
 		return s.own(i)
 	}
+	list := s.ordinary()
+	if s.tick >= s.world.Horizon {
+		return s.calmly(list)
+	}
+	if s.left.Delays > 0 || !s.busy() {
+		list = append(list, step{pass, 0})
+	}
+	return s.troubles(list)
+}
+
+// ordinary are the steps that no budget bounds, but for that of time.
+func (s *state) ordinary() []step {
 	list := make([]step, 0, 24)
 	for i, a := range s.agents {
 		for l := range lane(lanes) {
@@ -77,13 +89,7 @@ func (s *state) steps() []step {
 	if s.back > 0 {
 		list = append(list, step{right, 0})
 	}
-	if s.tick >= s.world.Horizon {
-		return s.calmly(list)
-	}
-	if s.left.Delays > 0 || !s.busy() {
-		list = append(list, step{pass, 0})
-	}
-	return s.troubles(list)
+	return list
 }
 
 // first is an agent whose own steps are all that need be explored, or -1. Such an agent has something

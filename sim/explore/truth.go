@@ -74,16 +74,17 @@ func (s *state) atAgent(a *agent, spend *pb.SpendReply, happen func()) {
 	s.check()
 }
 
-// spendable holds every lease that a caller could be given a unit of at this moment against the
-// ledger, which must count that unit as outstanding, and against its window.
-func (s *state) spendable() {
+// spendable is what callers could be given of leases at this moment, by window. It holds each of
+// those leases against the ledger, which must have it as live, and against its window.
+func (s *state) spendable() (units [windows]int64) {
 	for i, a := range s.agents {
 		a.core.Holdings(func(h core.Holding) {
 			if !h.Live || h.Left == 0 || s.now(a) >= h.Deadline {
 				return
 			}
-			g := s.books.grant(h.ID)
 			end := time.UnixMicro(h.Window.GetEndUs())
+			units[windowOf(end)] += h.Left
+			g := s.books.grant(h.ID)
 			switch {
 			case g == nil:
 				s.broken("agent %d can spend a lease that the ledger does not know", i+1)
@@ -91,11 +92,12 @@ func (s *state) spendable() {
 				s.broken("agent %d can spend a lease that is %s in the ledger", i+1, g.State)
 			case !s.ledgerClock().Before(g.ClosesAt):
 				s.broken("agent %d can spend a lease that the ledger may have closed %s ago", i+1, s.ledgerClock().Sub(g.ClosesAt))
-			case a.slow == 0 && s.back == 0 && !s.trueTime().Before(end):
+			case a.slow == 0 && s.left.Setbacks == s.world.Budget.Setbacks && !s.trueTime().Before(end):
 				s.broken("agent %d can spend units of a window that ended %s ago", i+1, s.trueTime().Sub(end))
 			}
 		})
 	}
+	return units
 }
 
 func (s *state) used(window int, n int64) { s.truth.used[window] += n }
@@ -153,17 +155,21 @@ func (s *state) granted(g ledger.Grant, a ledger.Account) {
 	s.truth.largest[w] = max(s.truth.largest[w], limit+int64(a.Uncertain))
 }
 
-// check is the bound in both its forms (DESIGN 3.3), for every account.
+// check is the bound in both its forms (DESIGN 3.3), for every account. What callers could use at
+// this moment without another word counts as if they did: no caller has to come to show it.
 func (s *state) check() {
-	s.spendable()
+	most := s.spendable()
+	for w := range windows {
+		most[w] += s.truth.used[w]
+	}
 	for _, row := range s.books.accounts {
 		w := windowOf(row.ID.Window.End)
-		used := s.truth.used[w]
-		if sum := int64(row.Bound()); used > sum {
-			s.broken("callers used %d units of window %d, and S + O + H + U is %d", used, w+1, sum)
+		if sum := int64(row.Bound()); most[w] > sum {
+			s.broken("callers used %d units of window %d and can use %d more, and S + O + H + U is %d", s.truth.used[w], w+1, most[w]-s.truth.used[w], sum)
 		}
-		if unleased := int64(row.Unleased); used > s.truth.largest[w]+unleased {
-			s.broken("callers used %d units of window %d, and the largest Q + U at a grant was %d", used, w+1, s.truth.largest[w])
+		if used := most[w] - int64(row.Unleased); used > s.truth.largest[w] {
+			s.broken("callers used %d units of window %d and can use %d more, and the largest Q + U at a grant was %d",
+				s.truth.used[w], w+1, most[w]-s.truth.used[w], s.truth.largest[w])
 		}
 		if (row.Class == quota.Hard || row.Class == quota.Exact) && row.Uncertain > 0 {
 			s.broken("%d units of class %s are uncertain, and nobody released them", row.Uncertain, row.Class)
