@@ -29,9 +29,8 @@ var mutants = []mutant{
 	{"use added, not merged", "repeat", []edit{{"ledger/report.go", "after.Taken = max(after.Taken, r.Taken)", "after.Taken += r.Taken"}}},
 	{"final before the seal", "renewal", []edit{{"agent/core/lease.go", "	return report{taken: l.taken(), returned: l.back, final: l.isSealed}",
 		"	return report{taken: l.taken(), returned: l.back + l.left(), final: l.isSealed || l.renewed}"}}},
-	{"ids begin anew with each start", "crash", []edit{
-		{"agent/core/core.go", "c.gen.NewV7AtTime(c.LedgerTime(now))", "c.gen.NewV7AtTime(time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC))"},
-		{"sim/explore/step.go", "	a.ids.start++\n", ""}}},
+	{"ids of asks used again", "renewal", []edit{{"agent/core/tend.go", "k.ask = &ask{id: c.newID(now),", "k.ask = &ask{id: c.incarnation,"}}},
+	{"ids of spends used again", "exact", []edit{{"agent/core/spend.go", "s := &spend{id: c.newID(now),", "s := &spend{id: c.incarnation,"}}},
 	{"policy version not read again", "stale replica", []edit{
 		{"controlplane/decide.go", "if b.PolicyVersion() != p.snapshot.Version {", "if b.PolicyVersion() < 0 {"},
 		{"ledger/book.go", "if t.PolicyVersion != b.loaded.PolicyVersion || t.PolicyVersion < a.PolicyVersion {", "if t.PolicyVersion < a.PolicyVersion {"}}},

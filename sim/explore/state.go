@@ -39,7 +39,7 @@ type state struct {
 type agent struct {
 	core    *core.Core
 	ids     *ids
-	slow    int // the tick at which its clock stands still
+	slow    int // the tick from which its clock stands still; 0: it never does
 	calls   [lanes]*call
 	callers []*caller // in wait, first come first
 }
@@ -164,7 +164,7 @@ func (s *state) now(a *agent) core.Instant { return s.nowAt(a, s.tick) }
 
 func (s *state) nowAt(a *agent, n int) core.Instant {
 	if a.slow != 0 && n >= a.slow {
-		n--
+		n -= min(n-a.slow+1, s.world.Still)
 	}
 	return time.Hour + time.Duration(n)*tick
 }

@@ -3,6 +3,7 @@ package explore
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quotalease/quotalease/controlplane/policy"
@@ -29,12 +30,23 @@ type World struct {
 	Boundary  int    // the tick at which the window ends
 	Horizon   int    // the first tick without callers and faults
 	Patience  int    // ticks that a caller waits
-	Slow      []int  // for each agent, the tick at which its clock stood still; 0: it never did
+	Slow      []int  // for each agent, the tick from which its clock stood still; 0: it never did
+	Still     int    // ticks for which it did
 	Lagging   int    // ticks that the replica's clock is behind the ledger's
 
 	Budget Budget
 
 	orders [][]int // in which the agents may stand without a difference
+}
+
+// String says what the world is made of.
+func (w *World) String() string {
+	kind := w.Class.String()
+	if w.Class != quota.Exact {
+		kind += fmt.Sprintf(", overshoot %s, ttl %d ticks, grace %d", strings.Trim(w.Overshoot, `"`), w.TTL, w.Grace)
+	}
+	return fmt.Sprintf("%d agents, limit %d (cut to %d), %s; the window ends at tick %d, callers and faults until tick %d: %s",
+		w.Agents, w.Limit, w.CutTo, kind, w.Boundary, w.Horizon, w.Budget)
 }
 
 const maxAgents = 3

@@ -14,7 +14,7 @@ func Worlds() []*World {
 			w.Boundary, w.Horizon, w.Budget = 100, 6, Budget{Takes: 2, Losses: 1, Delays: 1}
 		}),
 		hard.with("slow clock", "the clock of one agent stands still for a tick while it holds a lease", func(w *World) {
-			w.Boundary, w.Horizon, w.Slow, w.Budget = 100, 6, []int{0, 3}, Budget{Takes: 2, Losses: 1, Delays: 1}
+			w.Still, w.Boundary, w.Horizon, w.Slow, w.Budget = 1, 100, 6, []int{0, 3}, Budget{Takes: 2, Delays: 1}
 		}),
 		hard.with("setback", "the ledger's clock goes back by a tick, and the replica's is behind it", func(w *World) {
 			w.Lagging, w.Budget = 1, Budget{Takes: 2, Losses: 1, Setbacks: 1}
@@ -35,7 +35,7 @@ func Worlds() []*World {
 			w.Class, w.Budget = quota.Exact, Budget{Takes: 3, Losses: 1, Repeats: 1, Lates: 1, Crashes: 1, Unknowns: 1}
 		}),
 		hard.with("bounded", "held units may be given back within a budget", func(w *World) {
-			w.Class, w.Overshoot, w.TTL, w.Grace, w.Boundary, w.Horizon = quota.Bounded, `2`, 4, 1, 100, 8
+			w.Class, w.Overshoot, w.TTL, w.Grace, w.Boundary, w.Horizon = quota.Bounded, `"67%"`, 4, 1, 100, 8
 			w.Budget = Budget{Takes: 3, Crashes: 1}
 		}),
 		hard.with("three agents", "an agent crashes, another one's message arrives twice", func(w *World) {
