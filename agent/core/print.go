@@ -18,8 +18,8 @@ type Printer interface {
 	Token([]byte)
 	// Caller is one in wait: who that is the core does not know.
 	Caller(*Waiter)
-	// Message is one that the core has sent or is going to send.
-	Message(*pb.Cancel)
+	// Cancel is an ask or a spend that the core takes back.
+	Cancel(*pb.Cancel)
 }
 
 // Print writes all that the core's behaviour depends on, for who explores its states. What it
@@ -39,8 +39,8 @@ func (c *Core) Print(p Printer) {
 	for _, k := range c.dirty {
 		p.Number(int64(k.index))
 	}
-	printAll(p, c.cancels, p.Message)
-	printAll(p, c.refunds, p.Message)
+	printAll(p, c.cancels, p.Cancel)
+	printAll(p, c.refunds, p.Cancel)
 	printAll(p, c.early, p.Caller)
 	p.Number(int64(c.refunded))
 	for _, list := range [][]*spend{c.spends, c.spending} {

@@ -60,7 +60,7 @@ func (w *words) At(at Instant)        { *w = append(*w, at.String()) }
 func (w *words) ID(b []byte)          { *w = append(*w, fmt.Sprintf("%x", b)) }
 func (w *words) Token(b []byte)       { *w = append(*w, fmt.Sprintf("%x", b)) }
 func (w *words) Caller(c *Waiter)     { *w = append(*w, fmt.Sprintf("%s %d", c.Key, c.Cost)) }
-func (w *words) Message(c *pb.Cancel) { *w = append(*w, fmt.Sprintf("%x", c.GetGrantId())) }
+func (w *words) Cancel(c *pb.Cancel) { *w = append(*w, fmt.Sprintf("%x", c.GetGrantId())) }
 
 func printOf(c *Core) string {
 	var w words

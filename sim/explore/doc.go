@@ -13,9 +13,9 @@
 //   - Every promise of the ledger and of the agents is looked at in every state, and from every
 //     state a world comes to rest with complete books, and a caller who insists is served if units
 //     are free. (TestWorldsKeepEveryPromise)
-//   - A mistake in the rules is found, and told in numbered steps by the shortest way to it.
+//   - A mistake in the rules is found, and told in numbered steps by the way to it that takes the
+//     fewest choices.
 //     (TestEveryMistakeIsFoundInASmallWorld, TestAMistakeIsTold)
-//   - States that may behave differently are never taken for one. (TestStatesThatCountAsOneGoOnAlike,
-//     TestPrintLeavesNothingOut)
+//   - States that go on differently are never taken for one. (TestStatesThatCountAsOneGoOnAlike)
 //   - A copy of a state lives a life of its own. (TestACopyLivesItsOwnLife)
 package explore

@@ -132,7 +132,7 @@ func (p corePrint) Caller(w *core.Waiter) {
 	p.Number(int64(i))
 }
 
-func (p corePrint) Message(c *pb.Cancel) { p.ID(c.GetGrantId()) }
+func (p corePrint) Cancel(c *pb.Cancel) { p.ID(c.GetGrantId()) }
 
 // fingerprint tells states apart that may behave differently. Agents that are made alike may change
 // places: of all the ways to number them the one with the smallest print counts.

@@ -16,7 +16,7 @@ type Found struct {
 	Rests  int      // states in which nothing is left to come
 	Probes int      // callers who asked when nothing else went on
 	Closed bool     // no new state appeared: these are all there are
-	Fault  string   // the first promise broken, by the shortest way to it
+	Fault  string   // the first promise broken, by the way of fewest choices
 	Path   []string // that way
 }
 
@@ -39,7 +39,7 @@ type search struct {
 // Sizes of the work.
 const (
 	batch     = 2048   // states that are expanded before their successors are entered
-	keepAlive = 20_000 // states of the frontier that are kept
+	keepAlive = 6_000 // states of the frontier that are kept
 )
 
 // place is a state of the frontier.

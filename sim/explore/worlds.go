@@ -35,7 +35,7 @@ func Worlds() []*World {
 			w.Class, w.Budget = quota.Exact, Budget{Takes: 3, Losses: 1, Repeats: 1, Lates: 1, Crashes: 1, Unknowns: 1}
 		}),
 		hard.with("bounded", "held units may be given back within a budget", func(w *World) {
-			w.Class, w.Overshoot, w.TTL, w.Grace, w.Boundary, w.Horizon = quota.Bounded, `"67%"`, 4, 1, 100, 8
+			w.Class, w.Overshoot, w.TTL, w.Grace, w.Boundary, w.Horizon = quota.Bounded, `"67%"`, 3, 1, 100, 6
 			w.Budget = Budget{Takes: 3, Crashes: 1}
 		}),
 		hard.with("three agents", "an agent crashes, another one's message arrives twice", func(w *World) {
