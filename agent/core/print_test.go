@@ -54,12 +54,12 @@ var printed = map[string]map[string]string{
 // words is a Printer that keeps everything as it comes.
 type words []string
 
-func (w *words) Number(n int64)       { *w = append(*w, fmt.Sprint(n)) }
-func (w *words) Word(s string)        { *w = append(*w, s) }
-func (w *words) At(at Instant)        { *w = append(*w, at.String()) }
-func (w *words) ID(b []byte)          { *w = append(*w, fmt.Sprintf("%x", b)) }
-func (w *words) Token(b []byte)       { *w = append(*w, fmt.Sprintf("%x", b)) }
-func (w *words) Caller(c *Waiter)     { *w = append(*w, fmt.Sprintf("%s %d", c.Key, c.Cost)) }
+func (w *words) Number(n int64)      { *w = append(*w, fmt.Sprint(n)) }
+func (w *words) Word(s string)       { *w = append(*w, s) }
+func (w *words) At(at Instant)       { *w = append(*w, at.String()) }
+func (w *words) ID(b []byte)         { *w = append(*w, fmt.Sprintf("%x", b)) }
+func (w *words) Token(b []byte)      { *w = append(*w, fmt.Sprintf("%x", b)) }
+func (w *words) Caller(c *Waiter)    { *w = append(*w, fmt.Sprintf("%s %d", c.Key, c.Cost)) }
 func (w *words) Cancel(c *pb.Cancel) { *w = append(*w, fmt.Sprintf("%x", c.GetGrantId())) }
 
 func printOf(c *Core) string {
