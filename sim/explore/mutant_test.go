@@ -44,11 +44,10 @@ var mutants = []mutant{
 	{"a spend of unknown outcome is not taken back", "exact", []edit{{"agent/core/spend.go",
 		"	c.refunds = append(c.refunds, &pb.Cancel{GrantId: s.id.Bytes(), Key: wireKey(s.key.ID)})\n", ""}}},
 	{"a cancel of an unknown id is forgotten", "late after a crash", []edit{{"ledger/close.go", "return b.change(a, record)", "_ = record\n\t\treturn nil"}}},
-	{"exposure without a cap", "calm", []edit{
+	{"exposure without a cap", "bounded", []edit{
 		{"ledger/ask.go", "plain := min(free, room)", "plain := free"},
 		{"controlplane/sizing.go", "amount := min(r.Want, r.Headroom, r.Exposure)", "amount := min(r.Want, r.Headroom)"},
 		{"controlplane/sizing.go", "amount = min(amount, l.Units-r.Holds)", "amount = min(amount, l.Units)"}}},
-	{"copies are not told", "crash", []edit{{"ledger/incarnation.go", "	default:\n		return false\n	}", "	}"}}},
 }
 
 func moduleRoot(t *testing.T) string {
