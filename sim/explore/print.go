@@ -13,12 +13,20 @@ import (
 
 // print is a state, or a message, written down word by word. Ids and tokens are words of their
 // own: their bytes are an accident of the order in which they were made, so in the end an id is
-// its rank among those that the state has, and a token is known by where it first stands.
+// its rank among those that the state has and its agent's place, and a token is known by where it
+// first stands.
 type print struct {
 	words  []uint64
 	ids    []named
 	tokens []named
 	places [maxAgents]uint8 // of agents, in the order in which this print has them
+}
+
+// anybodys is an id without whose it is. Ids that differ in nothing else are of one rank: to number
+// the agents otherwise must not change what is older.
+func (n named) anybodys() ledger.ID {
+	n.id[agentByte] &= 0xf
+	return n.id
 }
 
 // placed is an id as it would be had its agent another place.
@@ -88,13 +96,16 @@ type sum [2]uint64
 var sumSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
 func (p *print) sum() sum {
-	slices.SortFunc(p.ids, func(x, y named) int { return cmp.Or(bytes.Compare(x.id[:], y.id[:]), cmp.Compare(x.at, y.at)) })
+	slices.SortFunc(p.ids, func(x, y named) int {
+		a, b := x.anybodys(), y.anybodys()
+		return bytes.Compare(a[:], b[:])
+	})
 	rank := uint64(0)
 	for i, n := range p.ids {
-		if i == 0 || n.id != p.ids[i-1].id {
+		if i == 0 || n.anybodys() != p.ids[i-1].anybodys() {
 			rank++
 		}
-		p.words[n.at] = rank
+		p.words[n.at] = rank<<8 | uint64(n.id[agentByte]>>4)
 	}
 	for i, n := range p.tokens {
 		first := slices.IndexFunc(p.tokens[:i], func(o named) bool { return o.id == n.id })
@@ -224,7 +235,8 @@ func (s *state) printLedger(p *print) {
 		}
 	}
 	slices.SortFunc(grants, oldestFirst)
-	for _, g := range grants {
+	for i, g := range grants {
+		p.flag(i > 0 && g.IssuedAt.Equal(grants[i-1].IssuedAt)) // else their ids do not decide which is older
 		printGrant(p, g)
 	}
 	var known []ledger.Incarnation

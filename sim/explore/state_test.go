@@ -73,7 +73,7 @@ func TestStatesThatCountAsOneGoOnAlike(t *testing.T) {
 	t.Parallel()
 	w := busyWorld()
 	w.orders = [][]int{{0, 1}} // whose steps come first goes by numbers, so those have to be the same
-	w.Boundary, w.Horizon, w.Budget = 3, 5, Budget{Takes: 2, Losses: 1, Repeats: 1, Crashes: 1, Cuts: 1}
+	w.Boundary, w.Horizon, w.Budget = 3, 5, Budget{Takes: 2, Losses: 1, Repeats: 1, Crashes: 1, Cuts: 1, Setbacks: 1}
 	first, rs := start(t, w)
 	after := func(s *state) (sums []sum) {
 		for _, x := range s.steps() {
@@ -93,13 +93,18 @@ func TestStatesThatCountAsOneGoOnAlike(t *testing.T) {
 		return sums
 	}
 	known, met := map[sum][]sum{first.fingerprint(): after(first)}, 0
+	swapped := map[sum]sum{}
 	for layer := []*state{first}; len(layer) > 0 && met < 300; {
 		s := layer[0]
 		layer = layer[1:]
 		for _, x := range s.steps() {
 			c := s.copy()
 			c.do(rs, x)
-			as := c.fingerprint()
+			as, other := c.fingerprint(), c.printed([]int{1, 0})
+			if was, ok := swapped[as]; ok && was != other {
+				t.Fatal("two states are one as long as the agents keep their numbers, and two otherwise")
+			}
+			swapped[as] = other
 			if was, ok := known[as]; !ok {
 				known[as] = after(c)
 				layer = append(layer, c)
