@@ -14,6 +14,7 @@ type act uint8
 const (
 	send   act = iota // an agent sends what it has to say
 	hear              // a reply reaches its agent
+	heed              // so does every notice that is on its way to it
 	bring             // a request reaches the control plane, which answers it
 	arrive            // so does a stray, whose answer is nobody's
 	follow            // the control plane takes up the policy in force
@@ -24,6 +25,7 @@ const (
 	take    // a caller asks for one unit
 	crash   // an agent dies and starts anew; what it sent may still arrive
 	lose    // a request or a reply is lost: its agent will be told of an error
+	miss    // the notices that are on their way to an agent are lost: nobody is told
 	late    // the same of a request that stays on its way
 	keep    // a request arrives, and a copy of it stays on its way
 	unknown // a request arrives, and the store does not learn that it committed
@@ -75,6 +77,9 @@ func (s *state) ordinary() []step {
 				list = append(list, step{hear, callOf(i, l)})
 			}
 		}
+		if len(a.inbox) > 0 {
+			list = append(list, step{heed, uint8(i)})
+		}
 	}
 	for i := range s.strays {
 		list = append(list, step{arrive, uint8(i)})
@@ -97,9 +102,10 @@ func (s *state) ordinary() []step {
 // and those of everybody else do not touch the same things: done first they lead to the same
 // states. (What budgets they share only bounds how many there are.) What is held against the
 // promises on the way depends on the order no more: callers' use and the leases that can be
-// spent are looked at in every state, and no step of others makes them less.
+// spent are looked at in every state, and no step of others makes them less. Where agents listen it is
+// otherwise: what others do sends them notices.
 func (s *state) first() int {
-	if s.tick >= s.world.Horizon || s.left.Delays > 0 {
+	if s.tick >= s.world.Horizon || s.left.Delays > 0 || s.world.Notices {
 		return -1
 	}
 	for i, a := range s.agents {
@@ -162,6 +168,9 @@ func (s *state) troubles(list []step) []step {
 	for i, a := range s.agents {
 		add(s.left.Takes, take, uint8(i))
 		add(s.left.Crashes, crash, uint8(i))
+		if len(a.inbox) > 0 {
+			add(s.left.Losses, miss, uint8(i))
+		}
 		for l := range lane(lanes) {
 			c := a.calls[l]
 			if c == nil {
@@ -186,9 +195,13 @@ func (s *state) troubles(list []step) []step {
 }
 
 // busy reports that something is due in this very tick: time passes only if that is held up. A
-// request arrives in the tick in which it was sent, and its answer in the next.
+// request arrives in the tick in which it was sent, and its answer in the next, and so does a notice
+// at the latest.
 func (s *state) busy() bool {
 	for _, a := range s.agents {
+		if len(a.inbox) > 0 && a.inbox[0].sent < s.tick {
+			return true
+		}
 		for l, c := range a.calls {
 			if c == nil && s.hasToSend(a, lane(l)) || c != nil && (!c.answered || c.sent < s.tick) {
 				return true

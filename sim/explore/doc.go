@@ -1,7 +1,7 @@
 // Package explore visits every state that a small world can reach: two or three real agent cores,
 // the real control plane over the real ledger in memory, and whatever is on its way between
 // them. From each state all that can happen is tried: a caller comes, a message is sent, arrives, is
-// lost, late or repeated, an agent crashes, the limit is cut, a commit has an unknown outcome, a
+// lost, late or repeated, a notice is heard or lost, an agent crashes, the limit is cut, a commit has an unknown outcome, a
 // clock stands still or goes back, time passes. Budgets bound how often; states that cannot behave
 // differently are one. What is explored is the code that runs, not a model of it.
 //

@@ -100,4 +100,15 @@ func (p *print) keys(list []*pb.KeyState) {
 	}
 }
 
+func (p *print) inbox(list []news) {
+	p.Number(int64(len(list)))
+	for _, x := range list {
+		n := x.notice
+		p.numbers(int64(x.sent), n.GetGeneration(), n.GetPolicyVersion(), n.GetWindow().GetStartUs())
+		p.flag(n.GetDrained())
+		p.flag(n.GetWanted())
+		p.ID(n.GetRevokedGrant())
+	}
+}
+
 var _ core.Printer = corePrint{}

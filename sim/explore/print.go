@@ -194,6 +194,7 @@ func (s *state) printAgent(p *print, a *agent) {
 		p.flag(c.waiter.Exact())
 		p.flag(c.waiter.Again())
 	}
+	p.inbox(a.inbox)
 	for _, c := range a.calls {
 		if c == nil {
 			p.Number(-1)
@@ -219,7 +220,10 @@ func (s *state) printLedger(p *print) {
 		for _, n := range a.Values() {
 			p.Number(int64(n))
 		}
-		p.flag(a.Waiting)
+		if s.world.Notices { // nothing else goes by these
+			p.flag(a.Waiting)
+			p.Number(a.WantedAt.UnixMicro())
+		}
 		p.flag(a.ClosedAt.IsZero())
 		// An account's clock counts only while it may be ahead of the ledger's.
 		if s.left.Setbacks > 0 || a.Clock.After(s.ledgerClock()) {

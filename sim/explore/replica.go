@@ -42,12 +42,15 @@ func newReplicas(w *World) (*replicas, error) {
 func (rs *replicas) serving(s *state) (*replica, error) {
 	r := rs.of[s.knows-1]
 	if r == nil {
-		r = &replica{policies: rs.policies, serves: s, shown: midnight}
+		r = &replica{policies: rs.policies, shown: midnight}
 		cfg := controlplane.DefaultConfig()
 		cfg.Store, cfg.Reader, cfg.Keeper, cfg.Billing, cfg.Policies = r, r, r, r, r
 		cfg.Now, cfg.Random = func() time.Time { return r.shown }, r
 		var err error
 		if r.cp, err = controlplane.New(cfg); err != nil {
+			return nil, err
+		}
+		if err = r.cp.Poll(context.Background()); err != nil { // it tells from here on
 			return nil, err
 		}
 		rs.of[s.knows-1] = r
@@ -82,7 +85,11 @@ func (rs *replicas) sync(s *state, m *pb.SyncRequest) (*pb.SyncReply, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply, err := r.cp.Desk().Sync(context.Background(), m)
+	var reply *pb.SyncReply
+	err = r.listened(s, func() (err error) {
+		reply, err = r.cp.Desk().Sync(context.Background(), m)
+		return err
+	})
 	r.left(s, err == nil)
 	return outage(reply, err)
 }
@@ -93,9 +100,40 @@ func (rs *replicas) spend(s *state, m *pb.SpendRequest) (*pb.SpendReply, error) 
 	if err != nil {
 		return nil, err
 	}
-	reply, err := r.cp.Desk().Spend(context.Background(), m)
+	var reply *pb.SpendReply
+	err = r.listened(s, func() (err error) {
+		reply, err = r.cp.Desk().Spend(context.Background(), m)
+		return err
+	})
 	r.left(s, err == nil)
 	return outage(reply, err)
+}
+
+// listened lets the agents of a world that has notices listen to what happens.
+func (r *replica) listened(s *state, happen func() error) error {
+	if !s.world.Notices {
+		return happen()
+	}
+	var listeners []*controlplane.Listener
+	for _, a := range s.agents {
+		l, err := r.cp.Listen(a.core.Incarnation().Bytes())
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		l.Notices() // the policy version, which each Sync tells
+		listeners = append(listeners, l)
+	}
+	done := happen()
+	if err := r.cp.Poll(context.Background()); err != nil {
+		return err
+	}
+	for i, a := range s.agents {
+		for _, n := range listeners[i].Notices() {
+			a.inbox = append(a.inbox, news{s.tick, n})
+		}
+	}
+	return done
 }
 
 func outage[T any](reply *T, err error) (*T, error) {
@@ -111,9 +149,12 @@ func (rs *replicas) follow(s *state) error {
 	if err != nil {
 		return err
 	}
-	if err = r.cp.Refresh(context.Background()); err == nil {
-		err = r.cp.Reconcile(context.Background())
-	}
+	err = r.listened(s, func() error {
+		if err := r.cp.Refresh(context.Background()); err != nil {
+			return err
+		}
+		return r.cp.Reconcile(context.Background())
+	})
 	r.left(s, false)
 	return err
 }
@@ -124,7 +165,10 @@ func (rs *replicas) sweep(s *state) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.cp.Sweep(context.Background())
+	err = r.listened(s, func() error {
+		_, err := r.cp.Sweep(context.Background())
+		return err
+	})
 	r.left(s, false)
 	return err
 }
@@ -155,8 +199,17 @@ func (r *replica) Holdings(ctx context.Context) ([]ledger.Holding, error) {
 	return r.serves.store.Holdings(ctx)
 }
 
+// Events numbers those of all states in one order: each is asked for once.
 func (r *replica) Events(ctx context.Context, after int64, limit int) ([]ledger.Event, error) {
-	return r.serves.store.Events(ctx, after, limit)
+	if r.serves == nil {
+		return nil, nil
+	}
+	events, err := r.serves.store.Events(ctx, r.serves.published, limit)
+	for i := range events {
+		r.serves.published = events[i].ID
+		events[i].ID = after + int64(i) + 1
+	}
+	return events, err
 }
 
 func (r *replica) Verify(ctx context.Context, found func(ledger.Difference), progress func(int, int)) (ledger.Verified, error) {

@@ -29,7 +29,7 @@ func (s *state) rest(rs *replicas, t *teller) int {
 // quiet reports that nothing is on its way or due, in a state whose fate is not yet settled.
 func (s *state) quiet() bool {
 	for _, a := range s.agents {
-		if len(a.callers) > 0 || a.calls != [lanes]*call{} {
+		if len(a.callers) > 0 || len(a.inbox) > 0 || a.calls != [lanes]*call{} {
 			return false
 		}
 	}

@@ -21,13 +21,14 @@ type state struct {
 	left  Budget
 	back  int // ticks that the ledger's clock was set back
 
-	store   *memory.Store
-	books   *books
-	clock   func() time.Time // the store's
-	version int64            // of the policy in force
-	knows   int64            // the version that the replica has in memory
-	offset  time.Duration    // of the ledger's clock to the replica's, as it believes
-	tokens  uint32
+	store     *memory.Store
+	books     *books
+	clock     func() time.Time // the store's
+	version   int64            // of the policy in force
+	knows     int64            // the version that the replica has in memory
+	offset    time.Duration    // of the ledger's clock to the replica's, as it believes
+	tokens    uint32
+	published int64 // events of the store up to here were told
 
 	agents []*agent
 	strays []stray
@@ -42,6 +43,7 @@ type agent struct {
 	slow    int // the tick from which its clock stands still; 0: it never does
 	calls   [lanes]*call
 	callers []*caller // in wait, first come first
+	inbox   []news
 }
 
 // lane is which of an agent's two calls is meant: it has one of each in flight at most.
@@ -79,6 +81,12 @@ type stray struct {
 	agent   int
 	request request
 	print   *print
+}
+
+// news is a notice on its way to an agent.
+type news struct {
+	sent   int // tick
+	notice *pb.Notice
 }
 
 // caller is one who waits for a unit at an agent.
@@ -124,6 +132,8 @@ func begin(w *World, rs *replicas) (*state, error) {
 	s.tick = -1
 	for _, a := range s.agents {
 		s.start(a)
+	}
+	for _, a := range s.agents {
 		request := a.core.BuildSync(s.now(a))
 		reply, err := rs.sync(s, request)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // busyWorld is one in which everything may happen.
 func busyWorld() *World {
-	w := &World{Name: "busy", Agents: 2, Class: quota.Bounded, Limit: 3, Overshoot: `"67%"`, CutTo: 1, TTL: 4, Grace: 1, Boundary: 5, Horizon: 12, Patience: 3,
+	w := &World{Name: "busy", Agents: 2, Class: quota.Bounded, Limit: 3, Overshoot: `"67%"`, CutTo: 1, TTL: 4, Grace: 1, Boundary: 5, Horizon: 12, Patience: 3, Notices: true,
 		Budget: Budget{Takes: 5, Losses: 2, Repeats: 2, Lates: 2, Delays: 2, Crashes: 2, Cuts: 1, Unknowns: 1, Setbacks: 1}}
 	w.number()
 	return w

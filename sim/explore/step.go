@@ -16,6 +16,8 @@ func (s *state) do(rs *replicas, x step) {
 		a, l, c := s.callAt(x.of)
 		a.calls[l] = nil
 		s.told(a, l, c, c.reply)
+	case heed:
+		s.heed(s.agents[x.of])
 	case bring, keep, unknown:
 		s.bring(rs, x)
 	case arrive:
@@ -34,6 +36,9 @@ func (s *state) do(rs *replicas, x step) {
 	case crash:
 		s.left.Crashes--
 		s.crash(int(x.of))
+	case miss:
+		s.left.Losses--
+		s.agents[x.of].inbox = nil
 	case lose, late:
 		s.giveUp(x)
 	case cut:
@@ -111,6 +116,17 @@ func (s *state) told(a *agent, l lane, c *call, r reply) {
 	})
 }
 
+// heed lets an agent take in the notices that are on their way to it.
+func (s *state) heed(a *agent) {
+	s.atAgent(a, nil, func() {
+		inbox := a.inbox
+		a.inbox = nil
+		for _, n := range inbox {
+			a.core.Notice(s.now(a), n.notice)
+		}
+	})
+}
+
 // giveUp ends a call with an error, of which its agent hears when the answer would have come.
 func (s *state) giveUp(x step) {
 	_, _, c := s.callAt(x.of)
@@ -175,7 +191,7 @@ func (s *state) crash(i int) {
 		}
 		a.calls[l] = nil
 	}
-	a.callers = nil
+	a.callers, a.inbox = nil, nil
 	a.ids.start++
 	a.ids.reads = 0
 	s.truth.crashed = true
@@ -187,7 +203,7 @@ func (s *state) atRest() bool {
 	for _, a := range s.agents {
 		owes := a.core.Owes()
 		a.core.Holdings(func(core.Holding) { owes = true })
-		if owes || len(a.callers) > 0 || a.calls != [lanes]*call{} {
+		if owes || len(a.callers) > 0 || len(a.inbox) > 0 || a.calls != [lanes]*call{} {
 			return false
 		}
 	}

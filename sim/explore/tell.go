@@ -81,6 +81,10 @@ func (s *state) describe(x step) string {
 		return fmt.Sprintf("a caller asks agent %d for a unit", who)
 	case crash:
 		return fmt.Sprintf("agent %d crashes and starts anew", who)
+	case heed:
+		return fmt.Sprintf("agent %d hears a notice: %s", who, s.agents[x.of].inboxText())
+	case miss:
+		return fmt.Sprintf("a notice to agent %d is lost: %s", who, s.agents[x.of].inboxText())
 	case cut:
 		return fmt.Sprintf("the limit is cut from %d to %d", s.world.Limit, s.world.CutTo)
 	case setBack:
@@ -107,6 +111,25 @@ func (s *state) describe(x step) string {
 	default:
 		return fmt.Sprintf("agent %d's %s is late: its agent will give it up", who, c.request.name())
 	}
+}
+
+func (a *agent) inboxText() string {
+	var parts []string
+	for _, x := range a.inbox {
+		switch n := x.notice; {
+		case n.GetKey() == nil:
+			parts = append(parts, fmt.Sprintf("policy version %d", n.GetPolicyVersion()))
+		case n.GetDrained():
+			parts = append(parts, "nothing is left")
+		case n.GetWanted():
+			parts = append(parts, "others are in need")
+		case len(n.GetRevokedGrant()) > 0:
+			parts = append(parts, short(n.GetRevokedGrant())+" is revoked")
+		default:
+			parts = append(parts, fmt.Sprintf("the account grew, generation %d", n.GetGeneration()))
+		}
+	}
+	return orNothing(parts)
 }
 
 func laneName(l lane) string {

@@ -33,6 +33,7 @@ type World struct {
 	Slow      []int  // for each agent, the tick from which its clock stood still; 0: it never did
 	Still     int    // ticks for which it did
 	Lagging   int    // ticks that the replica's clock is behind the ledger's
+	Notices   bool   // agents listen to what the control plane tells between Syncs
 
 	Budget Budget
 
@@ -44,6 +45,9 @@ func (w *World) String() string {
 	kind := w.Class.String()
 	if w.Class != quota.Exact {
 		kind += fmt.Sprintf(", overshoot %s, ttl %d ticks, grace %d", strings.Trim(w.Overshoot, `"`), w.TTL, w.Grace)
+	}
+	if w.Notices {
+		kind += ", with notices"
 	}
 	return fmt.Sprintf("%d agents, limit %d (cut to %d), %s; the window ends at tick %d, callers and faults until tick %d: %s",
 		w.Agents, w.Limit, w.CutTo, kind, w.Boundary, w.Horizon, w.Budget)
