@@ -1,6 +1,7 @@
 package core
 
 import (
+	"encoding/binary"
 	"io"
 	"math/rand/v2"
 	"sync/atomic"
@@ -96,10 +97,8 @@ func New(cfg Config) *Core {
 	if cfg.MaxKeys == 0 {
 		cfg.MaxKeys = 1_000_000
 	}
-	var seed [32]byte
-	_, _ = io.ReadFull(cfg.Random, seed[:])
 	c := &Core{
-		Table: newTable(), cfg: cfg, rng: rand.New(rand.NewChaCha8(seed)),
+		Table: newTable(), cfg: cfg, rng: rand.New(numbers{cfg.Random}),
 		gen:   uuid.NewGenWithOptions(uuid.WithRandomReader(cfg.Random)),
 		debts: map[quota.Key]int64{}, reserved: map[ID]*reservation{}, permits: map[permitID]*permit{}, lapsed: map[string]int64{}, contact: cfg.Start, synced: cfg.Start, syncAt: cfg.Start, lazyAt: never,
 		rtt: 20 * time.Millisecond, ledgerAt: cfg.Wall, ledgerOn: cfg.Start, ledgerErr: unknownErr,
@@ -107,6 +106,15 @@ func New(cfg Config) *Core {
 	}
 	c.incarnation = c.newID(cfg.Start)
 	return c
+}
+
+// numbers reads a stream as whole numbers: jitter has no other source than ids have.
+type numbers struct{ io.Reader }
+
+func (n numbers) Uint64() uint64 {
+	var b [8]byte
+	_, _ = io.ReadFull(n.Reader, b[:])
+	return binary.LittleEndian.Uint64(b[:])
 }
 
 // newID is a UUIDv7 by the estimate of ledger time.

@@ -72,4 +72,5 @@
 //   - A copy of an agent becomes a new incarnation, and what it spent is reported as use
 //     without a lease. (TestD2AClonesUseIsUnleased)
 //   - What nobody uses goes back, units and memory. (TestAnIdleKeyGivesBackItsLeaseAndItsMemory)
+//   - What a core prints is all that its behaviour depends on. (TestPrintLeavesNothingOut)
 package core

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -24,7 +25,8 @@ type simFlags struct {
 	events  int
 	workers int
 
-	scenario scenarioFlags
+	scenario   scenarioFlags
+	exhaustive exhaustiveFlags
 }
 
 func newSimCommand(sh *shell) *cobra.Command {
@@ -40,11 +42,15 @@ each event. A seed decides everything, so a history that breaks a promise can be
 the command for it is printed, with the shortest history that still breaks the promise.
 
 With --scenario a described course of demand and trouble is run instead, beside simpler ways to
-enforce the same limit, and what it cost and gave is reported.`,
+enforce the same limit, and what it cost and gave is reported.
+
+With --exhaustive every state that a small world can reach is visited instead: two or three
+agents, a limit of a few units, and budgets of callers and faults.`,
 		Example: `  quotalease sim --seeds 2000
   quotalease sim --seed 1234
   quotalease sim --list
-  quotalease sim --scenario fleet-512 --set agents=32 --report fleet.html`,
+  quotalease sim --scenario fleet-512 --set agents=32 --report fleet.html
+  quotalease sim --exhaustive --world crash`,
 		Args: arguments(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.replay = cmd.Flags().Changed("seed")
@@ -52,6 +58,8 @@ enforce the same limit, and what it cost and gave is reported.`,
 				return err
 			}
 			switch {
+			case f.exhaustive.on:
+				return sh.exploreWorlds(cmd.Context(), f.exhaustive)
 			case f.scenario.list:
 				return sh.listScenarios()
 			case f.scenario.name != "":
@@ -74,12 +82,16 @@ enforce the same limit, and what it cost and gave is reported.`,
 	flags.IntVar(&f.events, "events", world.DefaultEvents, "events of each seed, at least")
 	flags.IntVar(&f.workers, "workers", runtime.GOMAXPROCS(0), "seeds that run at the same time")
 	f.scenario.add(cmd)
+	f.exhaustive.register(flags)
 	return cmd
 }
 
 func (f simFlags) check() error {
-	if err := f.scenario.check(); err != nil {
+	if err := errors.Join(f.scenario.check(), f.exhaustive.check()); err != nil {
 		return err
+	}
+	if f.exhaustive.on && (f.scenario.name != "" || f.scenario.list || f.replay) {
+		return misuse("--exhaustive: allowed only without --scenario, --list and --seed")
 	}
 	for _, n := range []struct {
 		flag  string

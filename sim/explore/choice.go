@@ -1,0 +1,229 @@
+package explore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/quotalease/quotalease/ledger"
+)
+
+// act is one thing that can happen.
+type act uint8
+
+// Acts. Those up to pass happen without faults.
+const (
+	send   act = iota // an agent sends what it has to say
+	hear              // a reply reaches its agent
+	heed              // so does every notice that is on its way to it
+	bring             // a request reaches the control plane, which answers it
+	arrive            // so does a stray, whose answer is nobody's
+	follow            // the control plane takes up the policy in force
+	sweep             // it closes what is due
+	right             // the ledger's clock is set right
+	pass              // a tick passes
+
+	take    // a caller asks for one unit
+	crash   // an agent dies and starts anew; what it sent may still arrive
+	lose    // a request or a reply is lost: its agent will be told of an error
+	miss    // the notices that are on their way to an agent are lost: nobody is told
+	late    // the same of a request that stays on its way
+	keep    // a request arrives, and a copy of it stays on its way
+	unknown // a request arrives, and the store does not learn that it committed
+	cut     // policy version 2 is applied
+	setBack // the ledger's clock goes one tick back
+)
+
+// step is an act and whom it concerns: an agent, one of its calls, or a stray.
+type step struct {
+	act act
+	of  uint8
+}
+
+func callOf(agent int, l lane) uint8 { return uint8(agent*lanes) + uint8(l) }
+
+func (s *state) callAt(of uint8) (*agent, lane, *call) {
+	a, l := s.agents[of/lanes], lane(of%lanes)
+	return a, l, a.calls[l]
+}
+
+// steps are all that can happen to a state, those without faults first: of those the first is
+// what happens when nothing disturbs. After the horizon nothing else does.
+func (s *state) steps() []step {
+	if i := s.first(); i >= 0 {
+		return s.own(i)
+	}
+	list := s.ordinary()
+	if s.tick >= s.world.Horizon {
+		return s.calmly(list)
+	}
+	if s.left.Delays > 0 || !s.busy() {
+		list = append(list, step{pass, 0})
+	}
+	return s.troubles(list)
+}
+
+// ordinary are the steps that no budget bounds, but for that of time.
+func (s *state) ordinary() []step {
+	list := make([]step, 0, 24)
+	for i, a := range s.agents {
+		for l := range lane(lanes) {
+			c := a.calls[l]
+			switch {
+			case c == nil && s.hasToSend(a, l):
+				list = append(list, step{send, callOf(i, l)})
+			case c != nil && !c.answered:
+				list = append(list, step{bring, callOf(i, l)})
+			case c != nil && c.sent < s.tick:
+				list = append(list, step{hear, callOf(i, l)})
+			}
+		}
+		if len(a.inbox) > 0 {
+			list = append(list, step{heed, uint8(i)})
+		}
+	}
+	for i := range s.strays {
+		list = append(list, step{arrive, uint8(i)})
+	}
+	if s.knows < s.version {
+		list = append(list, step{follow, 0})
+	}
+	if s.due() {
+		list = append(list, step{sweep, 0})
+	}
+	if s.back > 0 {
+		list = append(list, step{right, 0})
+	}
+	return list
+}
+
+// first is an agent whose own steps are all that need be explored, or -1. Such an agent has something
+// to send or to hear at this very tick, so that it does one of its own steps before time passes,
+// whatever the others do; and it has no request on its way to the control plane, so that its own steps
+// and those of everybody else do not touch the same things: done first they lead to the same
+// states. (What budgets they share only bounds how many there are.) What is held against the
+// promises on the way depends on the order no more: callers' use and the leases that can be
+// spent are looked at in every state, and no step of others makes them less. Where agents listen it is
+// otherwise: what others do sends them notices.
+func (s *state) first() int {
+	if s.tick >= s.world.Horizon || s.left.Delays > 0 || s.world.Notices {
+		return -1
+	}
+	for i, a := range s.agents {
+		due, onTheWay := false, false
+		for l, c := range a.calls {
+			onTheWay = onTheWay || c != nil && !c.answered
+			due = due || c == nil && s.hasToSend(a, lane(l)) || c != nil && c.sent < s.tick
+		}
+		if due && !onTheWay {
+			return i
+		}
+	}
+	return -1
+}
+
+// own are the steps of one agent alone.
+func (s *state) own(i int) []step {
+	list := make([]step, 0, 8)
+	a := s.agents[i]
+	for l, c := range a.calls {
+		of := callOf(i, lane(l))
+		switch {
+		case c == nil && s.hasToSend(a, lane(l)):
+			list = append(list, step{send, of})
+		case c != nil && c.sent < s.tick:
+			list = append(list, step{hear, of})
+		}
+		if c != nil && c.reply != (reply{}) && s.left.Losses > 0 {
+			list = append(list, step{lose, of})
+		}
+	}
+	if s.left.Takes > 0 {
+		list = append(list, step{take, uint8(i)})
+	}
+	if s.left.Crashes > 0 {
+		list = append(list, step{crash, uint8(i)})
+	}
+	return list
+}
+
+// calmly is the one step that is left after the horizon; none at rest.
+func (s *state) calmly(list []step) []step {
+	switch {
+	case len(list) > 0:
+		return list[:1]
+	case s.atRest():
+		return nil
+	default:
+		return append(list, step{pass, 0})
+	}
+}
+
+// troubles adds what budgets bound.
+func (s *state) troubles(list []step) []step {
+	add := func(left int8, a act, of uint8) {
+		if left > 0 {
+			list = append(list, step{a, of})
+		}
+	}
+	for i, a := range s.agents {
+		add(s.left.Takes, take, uint8(i))
+		add(s.left.Crashes, crash, uint8(i))
+		if len(a.inbox) > 0 {
+			add(s.left.Losses, miss, uint8(i))
+		}
+		for l := range lane(lanes) {
+			c := a.calls[l]
+			if c == nil {
+				continue
+			}
+			of := callOf(i, l)
+			if c.reply != (reply{}) || !c.answered {
+				add(s.left.Losses, lose, of)
+			}
+			if !c.answered {
+				add(s.left.Lates, late, of)
+				add(s.left.Repeats, keep, of)
+				add(s.left.Unknowns, unknown, of)
+			}
+		}
+	}
+	if s.version == 1 {
+		add(s.left.Cuts, cut, 0)
+	}
+	add(s.left.Setbacks, setBack, 0)
+	return list
+}
+
+// busy reports that something is due in this very tick: time passes only if that is held up. A
+// request arrives in the tick in which it was sent, and its answer in the next, and so does a notice
+// at the latest.
+func (s *state) busy() bool {
+	for _, a := range s.agents {
+		if len(a.inbox) > 0 && a.inbox[0].sent < s.tick {
+			return true
+		}
+		for l, c := range a.calls {
+			if c == nil && s.hasToSend(a, lane(l)) || c != nil && (!c.answered || c.sent < s.tick) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *state) hasToSend(a *agent, l lane) bool {
+	if l == syncs {
+		return a.core.NextSync() <= s.now(a)
+	}
+	return a.core.SpendWaiting(s.now(a))
+}
+
+// due reports that the ledger holds a lease or a window to close.
+func (s *state) due() bool {
+	ended, err := s.store.Unstated(context.Background(), 1)
+	if s.must(err); len(ended) > 0 {
+		return true
+	}
+	now := s.ledgerClock()
+	return slices.ContainsFunc(s.books.grants, func(g ledger.Grant) bool { return g.State == ledger.Live && !g.ClosesAt.After(now) })
+}

@@ -1,0 +1,146 @@
+package explore
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// mutant is a mistake that somebody could make, and the small world that finds it.
+type mutant struct {
+	name, world string
+	edits       []edit
+}
+
+// edit replaces a text that occurs once in a file of the module.
+type edit struct{ file, from, to string }
+
+const ratchet = "if a.Clock.After(b.loaded.Now) || (b.loaded.ClockSuspect && !a.Clock.IsZero()) {"
+
+var mutants = []mutant{
+	{"grace 0", "slow clock", []edit{{"ledger/ask.go", "g.ClosesAt = g.ExpiresAt.Add(terms.Grace)", "g.ClosesAt = g.ExpiresAt"}}},
+	{"deadlines from the reply's time", "calm", []edit{{"agent/core/reply.go", "deadline: a.firstSent + micros(d.GetTtlUs()),", "deadline: now + micros(d.GetTtlUs()),"}}},
+	{"hard given back at the close", "crash", []edit{{"ledger/grant.go", "if g.Class == quota.BestEffort {", "if g.Class != quota.Bounded {"}}},
+	{"returns added, not merged", "repeat", []edit{{"ledger/report.go", "after.Back = max(after.Back, r.Returned)", "after.Back += r.Returned"}}},
+	{"use added, not merged", "repeat", []edit{{"ledger/report.go", "after.Taken = max(after.Taken, r.Taken)", "after.Taken += r.Taken"}}},
+	{"final before the seal", "renewal", []edit{{"agent/core/lease.go", "r.returned, r.final = l.back, l.isSealed\n",
+		"r.returned, r.final = l.back+l.left(), l.isSealed || l.renewed\n"}}},
+	{"ids of asks used again", "renewal", []edit{{"agent/core/tend.go", "k.ask = &ask{id: c.newID(now), need: need,", "k.ask = &ask{id: c.incarnation, need: need,"}}},
+	{"ids of spends used again", "exact", []edit{{"agent/core/spend.go", "s := &spend{id: c.newID(now),", "s := &spend{id: c.incarnation,"}}},
+	{"policy version not read again", "stale replica", []edit{
+		{"controlplane/decide.go", "if b.PolicyVersion() != p.snapshot.Version {", "if b.PolicyVersion() < 0 {"},
+		{"ledger/book.go", "if t.PolicyVersion != b.loaded.PolicyVersion || t.PolicyVersion < a.PolicyVersion {", "if t.PolicyVersion < a.PolicyVersion {"}}},
+	{"window not checked at the grant", "setback", []edit{
+		{"controlplane/decide.go", "wrong = wrong || !at.account.Window.Contains(now)", "_ = now"},
+		{"ledger/ask.go", "if !within(account.Window, now, lead) {", "if now.IsZero() {"}}},
+	{"a lease outlives its window", "calm", []edit{{"ledger/ask.go", "!end.IsZero() && g.ExpiresAt.After(end) {", "end.IsZero() && g.ExpiresAt.After(end) {"}}},
+	{"no ratchet", "setback", []edit{{"ledger/book.go", ratchet, "if b.loaded.ClockSuspect && !a.Clock.IsZero() {"}}},
+	{"an unknown outcome is asked anew under another id", "unknown commit", []edit{{"agent/core/sync.go", "		c.failed(now, s.sent)\n		c.tellOutage(now, s)\n",
+		"		c.failed(now, s.sent)\n		for _, k := range s.asks {\n			k.ask = nil\n		}\n		c.tellOutage(now, s)\n"}}},
+	{"a spend of unknown outcome is not taken back", "exact", []edit{{"agent/core/spend.go",
+		"	c.takeBack(s.id, s.key)\n}\n", "}\n"}}},
+	{"a cancel of an unknown id is forgotten", "late after a crash", []edit{{"ledger/close.go", "return b.change(a, record)", "_ = record\n\t\treturn nil"}}},
+	{"a lease for the next window begins at once", "next window", []edit{{"agent/core/reply.go",
+		"		l.start, l.begun = now+wait+wait/maxDrift, false\n	}\n	if drip", "		_ = wait\n	}\n	if drip"}}},
+	{"an ask for the next window may come at any time", "next window", []edit{
+		{"ledger/next.go", "!now.Before(w.Start.Add(-lead))", "!now.Before(w.Start.Add(-100*lead))"},
+		{"agent/core/window.go", "return max(0, most-2*c.ledgerErr-most/maxDrift-time.Millisecond)", "return 2 * most"}}},
+	{"a lease for the next window counts in this one", "next window", []edit{{"agent/core/sync.go", "Want: a.want, Need: a.need, Window: a.window,", "Want: a.want, Need: a.need,"}}},
+	{"exposure without a cap", "bounded", []edit{
+		{"ledger/ask.go", "plain := min(free, room)", "plain := free"},
+		{"controlplane/sizing.go", "amount := min(r.Want, r.Headroom, r.Exposure)", "amount := min(r.Want, r.Headroom)"},
+		{"controlplane/sizing.go", "amount = min(amount, l.Units-r.Holds)", "amount = min(amount, l.Units)"}}},
+}
+
+func moduleRoot(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// changed returns the files that a mutant changes, as they then are.
+func (m mutant) changed(t *testing.T) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for _, e := range m.edits {
+		at := filepath.Join(moduleRoot(t), filepath.FromSlash(e.file))
+		if _, ok := files[at]; !ok {
+			raw, err := os.ReadFile(at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[at] = string(raw)
+		}
+		if n := strings.Count(files[at], e.from); n != 1 {
+			t.Fatalf("%s: %q occurs %d times, want once", e.file, e.from, n)
+		}
+		files[at] = strings.Replace(files[at], e.from, e.to, 1)
+	}
+	return files
+}
+
+func TestEveryMistakeCanBeMade(t *testing.T) {
+	t.Parallel()
+	for _, m := range mutants {
+		m.changed(t)
+	}
+}
+
+// TestEveryMistakeIsFoundInASmallWorld builds this test anew with each mistake and wants its world to
+// break a promise.
+func TestEveryMistakeIsFoundInASmallWorld(t *testing.T) {
+	asked := os.Getenv("QUOTALEASE_MUTANTS")
+	if asked == "" {
+		t.Skip("builds a program for each mutant; set QUOTALEASE_MUTANTS=1, or to a part of a name, to run it")
+	}
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			if asked != "1" && !strings.Contains(m.name, asked) {
+				t.Skip("not asked for")
+			}
+			run := exec.CommandContext(t.Context(), m.build(t), "-test.v", "-test.run", "TestWorldsKeepEveryPromise")
+			run.Env = append(os.Environ(), worldsEnv+"="+m.world)
+			said, err := run.CombinedOutput()
+			told := regexp.MustCompile(`(?s)(\d+ states.*?)--- FAIL`).FindStringSubmatch(string(said))
+			if err == nil || told == nil {
+				t.Fatalf("world %s found nothing:\n%s", m.world, said)
+			}
+			t.Logf("world %s: %s", m.world, told[1])
+		})
+	}
+}
+
+// build compiles this package's tests with the mutant laid over the module's files.
+func (m mutant) build(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	for at, text := range m.changed(t) {
+		changed := filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(at, moduleRoot(t)), string(filepath.Separator), "_"))
+		if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		overlay.Replace[at] = changed
+	}
+	list, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "explore.test")
+	if err := os.WriteFile(at, list, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", at, "-o", binary, "./sim/explore")
+	cmd.Dir = moduleRoot(t)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, said)
+	}
+	return binary
+}

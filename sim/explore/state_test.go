@@ -1,0 +1,140 @@
+package explore
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// busyWorld is one in which everything may happen.
+func busyWorld() *World {
+	w := &World{Name: "busy", Agents: 2, Class: quota.Bounded, Limit: 3, Overshoot: `"67%"`, CutTo: 1, TTL: 4, Grace: 1, Boundary: 5, Horizon: 12, Patience: 3, Notices: true,
+		Budget: Budget{Takes: 5, Losses: 2, Repeats: 2, Lates: 2, Delays: 2, Crashes: 2, Cuts: 1, Unknowns: 1, Setbacks: 1}}
+	w.number()
+	return w
+}
+
+func start(t *testing.T, w *World) (*state, *replicas) {
+	t.Helper()
+	rs, err := newReplicas(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := begin(w, rs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, rs
+}
+
+// TestACopyLivesItsOwnLife walks at random: what a copy does changes nothing in its original, and
+// the original, which was never copied from, then comes to the same by the same step.
+func TestACopyLivesItsOwnLife(t *testing.T) {
+	t.Parallel()
+	w := busyWorld()
+	did := map[act]bool{}
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		s, rs := start(t, w)
+		for n := 0; ; n++ {
+			steps := s.steps()
+			if len(steps) == 0 || n > 300 {
+				break
+			}
+			x := steps[rng.IntN(len(steps))]
+			did[x.act] = true
+			before := s.fingerprint()
+			c := s.copy()
+			if c.fingerprint() != before {
+				t.Fatalf("seed %d, step %d: a copy is not like its original", seed, n)
+			}
+			c.do(rs, x)
+			if s.fingerprint() != before {
+				t.Fatalf("seed %d, step %d: %s of a copy changed the original", seed, n, c.fault)
+			}
+			if s.do(rs, x); s.fingerprint() != c.fingerprint() {
+				t.Fatalf("seed %d, step %d: act %d leads a copy elsewhere", seed, n, x.act)
+			}
+		}
+	}
+	for a := send; a <= setBack; a++ {
+		if !did[a] {
+			t.Errorf("act %d never happened", a)
+		}
+	}
+}
+
+// TestStatesThatCountAsOneGoOnAlike compares what can come of two states with the same
+// fingerprint that were reached in different ways.
+func TestStatesThatCountAsOneGoOnAlike(t *testing.T) {
+	t.Parallel()
+	w := busyWorld()
+	w.orders = [][]int{{0, 1}} // whose steps come first goes by numbers, so those have to be the same
+	w.Boundary, w.Horizon, w.Budget = 3, 5, Budget{Takes: 2, Losses: 1, Repeats: 1, Crashes: 1, Cuts: 1, Setbacks: 1}
+	first, rs := start(t, w)
+	after := func(s *state) (sums []sum) {
+		for _, x := range s.steps() {
+			c := s.copy()
+			c.do(rs, x)
+			sums = append(sums, c.fingerprint())
+		}
+		slices.SortFunc(sums, func(x, y sum) int {
+			if x == y {
+				return 0
+			}
+			if x.smaller(y) == x {
+				return -1
+			}
+			return 1
+		})
+		return sums
+	}
+	known, met := map[sum][]sum{first.fingerprint(): after(first)}, 0
+	swapped := map[sum]sum{}
+	for layer := []*state{first}; len(layer) > 0 && met < 300; {
+		s := layer[0]
+		layer = layer[1:]
+		for _, x := range s.steps() {
+			c := s.copy()
+			c.do(rs, x)
+			as, other := c.fingerprint(), c.printed([]int{1, 0})
+			if was, ok := swapped[as]; ok && was != other {
+				t.Fatal("two states are one as long as the agents keep their numbers, and two otherwise")
+			}
+			swapped[as] = other
+			if was, ok := known[as]; !ok {
+				known[as] = after(c)
+				layer = append(layer, c)
+			} else if met++; !slices.Equal(was, after(c)) {
+				t.Fatalf("two states with one fingerprint go on differently, at tick %d", c.tick)
+			}
+		}
+	}
+	if met < 250 {
+		t.Errorf("only %d states were met twice", met)
+	}
+}
+
+// TestAMistakeIsTold explores a world without a promise: clocks stand still for longer than the grace
+// covers. The way to where that shows is told, to its end.
+func TestAMistakeIsTold(t *testing.T) {
+	t.Parallel()
+	w := &World{Name: "wrong", Agents: 2, Class: quota.Hard, Limit: 3, Overshoot: `"100%"`, CutTo: 1, TTL: 4, Grace: 1, Boundary: 100, Horizon: 2, Patience: 3,
+		Slow: []int{2, 2}, Still: 2, Budget: Budget{Takes: 1, Crashes: 1}}
+	f, err := Explore(t.Context(), w, 100_000, func(Found) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := strings.Join(f.Path, "\n")
+	if f.Closed || !strings.Contains(f.Fault, "the ledger may have closed") {
+		t.Fatalf("found %q, want a lease that is spent after its end\n%s", f.Fault, told)
+	}
+	for _, want := range []string{"a caller asks agent", "3 granted as", "time passes", f.Fault} {
+		if !strings.Contains(told, want) {
+			t.Errorf("the way lacks %q:\n%s", want, told)
+		}
+	}
+}
