@@ -199,12 +199,12 @@ func (h *history) safe() {
 // nothing more.
 func TestNothingIsLostInBadWeather(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			r := newReal(t, historyPolicy)
 			h := newHistory(r, seed)
-			for r.now < 150*time.Second {
+			for r.now < 100*time.Second {
 				h.weather()
 			}
 			r.down, r.deaf, r.lose, h.closed = false, false, nil, true
@@ -224,12 +224,12 @@ func TestNothingIsLostInBadWeather(t *testing.T) {
 // and had not reported; others start in their place.
 func TestDyingAgentsTakeNothingWithThem(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(4) {
+	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			r := newReal(t, historyPolicy)
 			h := newHistory(r, seed)
-			for r.now < 150*time.Second {
+			for r.now < 100*time.Second {
 				h.weather()
 				if h.rng.IntN(2) == 0 {
 					h.kill(r.agents[len(r.agents)-1-h.rng.IntN(3)])

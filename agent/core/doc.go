@@ -33,7 +33,7 @@
 //     told passes. (TestATrickleReleasesItsUnitsEvenly, TestH1ALoneCallerWhoWaitsAsToldSucceeds)
 //   - Several keys are taken all or none, and the denier is named; nothing is held while a
 //     lease is waited for. (TestR1_10AChainTakesAllOrNone, TestR1_10ExactKeysGoLastAndTogether,
-//     TestNothingIsHeldWhileAKeyIsWaitedFor)
+//     TestNothingIsHeldWhileAKeyIsWaitedFor, TestAGroupAsksForAllItsColdKeysAtOnce)
 //   - A reservation is settled once, in its window, on the grant that it was taken from; until
 //     then, and if never, it counts in full. (TestSettlingADeadLeaseIsReportedOnItsGrant,
 //     TestReservationsThatNobodySettlesCountInFull,
@@ -71,6 +71,14 @@
 //     (TestW3ADenialGoesWhenTheAccountGrows)
 //   - A copy of an agent becomes a new incarnation, and what it spent is reported as use
 //     without a lease. (TestD2AClonesUseIsUnleased)
-//   - What nobody uses goes back, units and memory. (TestAnIdleKeyGivesBackItsLeaseAndItsMemory)
+//   - A new policy, a raise and a credit are felt within a ttl, whatever news is lost.
+//     (TestAnAgentThatOnlySpendsLearnsOfANewPolicyWithinATTL, TestARaiseIsFeltByEveryKind,
+//     TestACreditIsFeltWithinATTLThoughHeartbeatsFallAnywhere)
+//   - In the end the ledger has settled what callers were allowed, and nothing else, whatever
+//     messages were lost and however callers left; and if agents died, it knows of no less than
+//     was used. (TestNothingIsLostInBadWeather, TestDyingAgentsTakeNothingWithThem)
+//   - What nobody uses goes back, units and memory; what is kept is bounded; who comes back to
+//     a key that was dropped starts from the ledger. (TestAnIdleKeyGivesBackItsLeaseAndItsMemory,
+//     TestR1_13StateIsBounded, TestM2EvictionReopensNoQuota)
 //   - What a core prints is all that its behaviour depends on. (TestPrintLeavesNothingOut)
 package core

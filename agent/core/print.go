@@ -31,7 +31,7 @@ type Printer interface {
 func (c *Core) Print(p Printer) {
 	p.ID(c.incarnation.Bytes())
 	p.Token(c.token)
-	numbersOf(p, c.version, c.told, int64(len(c.keys)), asNumber(c.stopping), asNumber(c.spendOut), asNumber(c.contacted))
+	numbersOf(p, c.version, int64(c.life), c.told, int64(len(c.keys)), asNumber(c.stopping), asNumber(c.spendOut), asNumber(c.contacted))
 	numbersOf(p, int64(c.failures), int64(c.lostAt), int64(c.contact), int64(c.synced), int64(c.beat), int64(c.rtt))
 	numbersOf(p, c.ledgerAt.UnixMicro()-c.ledgerOn.Microseconds(), int64(c.ledgerOn), int64(c.ledgerErr))
 	p.At(c.syncAt)

@@ -19,7 +19,7 @@ var printed = map[string]map[string]string{
 	"Core": {
 		"Table": "found by the keys in it, which are written", "cfg": "never changes", "rng": "reads what ids are made of",
 		"gen": "makes ids: other bytes, the same behaviour", "incarnation": written, "token": written, "operations": "one for each version, which is written",
-		"dims": "one for each version, which is written", "version": written, "told": written, "keys": written, "wakes": "written with the keys",
+		"dims": "one for each version, which is written", "version": written, "life": written, "told": written, "keys": written, "wakes": "written with the keys",
 		"dirty": written, "lazy": written, "lazyAt": written, "leading": written, "debts": written, "cancels": written, "early": written, "earlyGroups": written,
 		"syncing": written, "syncAt": written, "beat": written, "retryAt": written, "failures": written, "lostAt": written, "contact": written,
 		"synced": written, "contacted": written, "rtt": written, "ledgerAt": written, "ledgerOn": written, "ledgerErr": written,
@@ -37,7 +37,7 @@ var printed = map[string]map[string]string{
 	"Lease": {
 		"bucket": written, "id": written, "window": written, "amount": written, "low": written, "start": written, "deadline": written, "from": written, "full": written,
 		"back": written, "late": written, "isSealed": written, "emergency": written, "cut": written, "renewed": written, "begun": written, "gone": written,
-		"foreign": written, "said": written, "reported": written,
+		"life": written, "said": written, "reported": written,
 	},
 	"ask":      {"id": written, "window": written, "want": written, "need": written, "waiting": written, "firstSent": written, "sent": written, "emergency": written},
 	"unleased": {"id": written, "window": written, "taken": written, "acked": written, "refunded": written, "ackedBack": written, "step": written},
@@ -67,8 +67,8 @@ var printed = map[string]map[string]string{
 	"windowID": {"start": written, "end": written},
 	"Group": {"Tenant": written, "Takes": written, "Operation": written, "Times": written, "Permit": written, "Hold": written, "Wait": written,
 		"Done": "who hears does not change what the core does", "parts": written, "outage": written, "waiter": written, "exact": written, "again": written,
-		"over": written, "merged": written, "turn": "of a call that has ended", "leaving": written},
-	"part": {"key": written, "cost": written, "lease": written, "taken": written, "lane": written, "spend": written, "free": written, "holds": written},
+		"over": written, "merged": written, "turn": "of a call that has ended", "leaving": written, "permit": written},
+	"part": {"key": written, "cost": written, "lease": written, "taken": written, "lane": written, "spend": written, "free": written, "holds": written, "spent": written},
 	"Taken": {"Allowed": "a part that was taken has its lease, its slots or its freedom, which are written", "Denied": toCallers, "Low": written, "Reason": written,
 		"Remaining": written, "Limit": written, "Largest": toCallers, "RetryIn": toCallers, "Reset": toCallers, "Window": toCallers, "Version": toCallers,
 		"lease": "the part's, which is written"},

@@ -21,7 +21,7 @@ func (l *Lease) print(p Printer) {
 		p.Number(int64(l.start))
 	}
 	numbersOf(p, asNumber(l.isSealed), asNumber(l.emergency), asNumber(l.cut), asNumber(l.renewed), asNumber(l.begun))
-	numbersOf(p, asNumber(l.gone), asNumber(l.foreign))
+	numbersOf(p, asNumber(l.gone), int64(l.life))
 	l.said.print(p)
 	l.reported.print(p)
 }
@@ -91,7 +91,7 @@ func (g *Group) print(p Printer) {
 	for _, list := range [][]DimensionCost{g.Takes, g.merged} {
 		printCosts(p, list)
 	}
-	numbersOf(p, asNumber(g.exact), asNumber(g.again), asNumber(g.over), asNumber(g.leaving))
+	numbersOf(p, asNumber(g.exact), asNumber(g.again), asNumber(g.over), asNumber(g.leaving), asNumber(g.permit != nil))
 	g.outage.print(p)
 	if w := g.waiter; w != nil && w.key != nil {
 		p.Number(int64(w.key.index))
@@ -128,6 +128,7 @@ func (x *part) print(p Printer) {
 	} else {
 		p.Number(-1)
 	}
+	p.ID(x.spent.Bytes())
 	printHolds(p, x.holds)
 }
 

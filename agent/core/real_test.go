@@ -42,6 +42,7 @@ type realAgent struct {
 	spendAt  time.Duration
 	listener *controlplane.Listener
 	asksSent int
+	stopped  bool // the process is gone
 }
 
 func newReal(t *testing.T, text string) *real {
@@ -131,7 +132,9 @@ func (r *real) step() {
 		r.must(err)
 	}
 	for _, a := range r.agents {
-		a.step()
+		if !a.stopped {
+			a.step()
+		}
 	}
 }
 
