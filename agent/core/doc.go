@@ -70,6 +70,7 @@
 //   - A remembered denial goes with the first news that the account grew.
 //     (TestW3ADenialGoesWhenTheAccountGrows)
 //   - A copy of an agent becomes a new incarnation, and what it spent is reported as use
-//     without a lease. (TestD2AClonesUseIsUnleased)
+//     without a lease; of the original's leases it says nothing any more.
+//     (TestD2AClonesUseIsUnleased, TestWhatACopyPutsBackIsNotReportedOnTheOriginalsLease)
 //   - What nobody uses goes back, units and memory. (TestAnIdleKeyGivesBackItsLeaseAndItsMemory)
 package core
