@@ -70,7 +70,8 @@
 //   - A remembered denial goes with the first news that the account grew.
 //     (TestW3ADenialGoesWhenTheAccountGrows)
 //   - A copy of an agent becomes a new incarnation, and what it spent is reported as use
-//     without a lease. (TestD2AClonesUseIsUnleased)
+//     without a lease; of the original's leases it says nothing any more.
+//     (TestD2AClonesUseIsUnleased, TestWhatACopyPutsBackIsNotReportedOnTheOriginalsLease)
 //   - A new policy, a raise and a credit are felt within a ttl, whatever news is lost.
 //     (TestAnAgentThatOnlySpendsLearnsOfANewPolicyWithinATTL, TestARaiseIsFeltByEveryKind,
 //     TestACreditIsFeltWithinATTLThoughHeartbeatsFallAnywhere)

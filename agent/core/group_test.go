@@ -251,33 +251,6 @@ func TestNothingIsHeldWhileAKeyIsWaitedFor(t *testing.T) {
 	d.mustHave("both", map[string]int64{"a": left + 2, "b": 1})
 }
 
-func TestWhatACopyPutsBackIsNotReportedOnTheOriginalsLease(t *testing.T) {
-	t.Parallel()
-	for name, settled := range map[string]bool{"of a lease that lives": false, "of a lease that was settled": true} {
-		d := chain(t, map[string]int64{"x": 10})
-		d.rounds()
-		d.all(takes("a", 1))
-		g := &Group{Tenant: "acme", Takes: takes("a", 3, "x", 1), Done: func(Outcome) {}}
-		d.core.WantAll(d.now, g) // it holds 3 of a while x is being spent
-		a := d.core.Table.Find(quota.Key{Tenant: "acme", Dimension: "a"})
-		if settled {
-			d.core.drop(a, a.held()[0])
-		}
-		d.advance(7 * time.Second)
-		for d.build() == nil {
-			d.advance(time.Second)
-		}
-		d.core.SyncDone(d.now, &pb.SyncReply{NewIncarnation: true, LedgerNowUs: d.ledgerNow().UnixMicro()})
-		d.core.AbandonAll(d.now, g)
-		if len(a.closing) > 0 {
-			t.Errorf("%s: a copy reports on a lease that is not its own", name)
-		}
-		if u := a.unleased; !settled && (len(u) != 1 || u[0].taken < 3) {
-			t.Errorf("%s: what the copy held is %+v, want at least 3 used without a lease", name, u)
-		}
-	}
-}
-
 func TestCallersOfSeveralKeysWhoLeaveChargeNothing(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(*chained, *Group){
@@ -403,20 +376,5 @@ func TestPiecesThatWerePutBackAreNotReportedAsTaken(t *testing.T) {
 	d.core.putBack(d.now, a, taken.lease, 4)
 	if r := l.now(); r.use() != 1 || r.taken+r.returned < l.amount || r.taken-r.refunded+r.returned > l.amount {
 		t.Errorf("of %d reported as %+v", l.amount, r)
-	}
-}
-
-func TestSeveralCallersLearnThatAKeyIsGone(t *testing.T) {
-	t.Parallel()
-	d := chain(t, nil)
-	d.rounds()
-	var got []Outcome
-	for range 3 {
-		d.core.WantAll(d.now, &Group{Tenant: "acme", Takes: takes("a", 1, "b", 1), Done: func(o Outcome) { got = append(got, o) }})
-	}
-	a := d.core.Table.Find(quota.Key{Tenant: "acme", Dimension: "a"}) // all are in line for it
-	d.core.refused(d.now, a, &pb.Fault{Code: "unknown_dimension"})
-	if len(got) != 3 || got[0].Bad == nil || got[2].Bad == nil {
-		t.Errorf("got %+v, want three callers told that there is no such dimension", got)
 	}
 }

@@ -70,7 +70,7 @@ agents, a limit of a few units, and budgets of callers and faults.`,
 				return sh.runScenario(cmd.Context(), f.scenario, seed)
 			}
 			if f.replay {
-				return sh.simulateOne(f)
+				return sh.simulateOne(cmd.Context(), f)
 			}
 			return sh.simulate(cmd.Context(), f)
 		},
@@ -166,7 +166,7 @@ func (sh *shell) simulate(ctx context.Context, f simFlags) error {
 	for i, r := range report.Failures {
 		b := f.broken(r)
 		if i == 0 {
-			b.History = sh.shortest(r)
+			b.History = sh.shortest(ctx, r)
 		}
 		view.Broken = append(view.Broken, b)
 	}
@@ -180,14 +180,14 @@ func (sh *shell) simulate(ctx context.Context, f simFlags) error {
 }
 
 // shortest returns the history that is left of a failing one, line by line.
-func (sh *shell) shortest(r world.Result) []string {
+func (sh *shell) shortest(ctx context.Context, r world.Result) []string {
 	var tries, left atomic.Int64
 	line := func() string {
 		return fmt.Sprintf("shrink the history of seed %d: %s tries, %s actions left", r.Script.Seed, controlplane.Grouped(tries.Load()), controlplane.Grouped(left.Load()))
 	}
 	var history bytes.Buffer
 	_ = sh.narrate(line, func() error {
-		short := world.Shrink(r, func(n, actions int) {
+		short := world.Shrink(ctx, r, func(n, actions int) {
 			tries.Store(int64(n))
 			left.Store(int64(actions))
 		})
@@ -226,7 +226,7 @@ func (v simView) write(w io.Writer) error {
 }
 
 // simulateOne prints the history of a seed, as it happens.
-func (sh *shell) simulateOne(f simFlags) error {
+func (sh *shell) simulateOne(ctx context.Context, f simFlags) error {
 	out := sh.out
 	if sh.format == formatJSON {
 		out = nil
@@ -240,7 +240,7 @@ func (sh *shell) simulateOne(f simFlags) error {
 	}
 	if r.Fault != nil {
 		b := f.broken(r)
-		b.History = sh.shortest(r)
+		b.History = sh.shortest(ctx, r)
 		view.Broken = append(view.Broken, b)
 	}
 	if err := sh.show(view, view.write); err != nil {

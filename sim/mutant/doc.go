@@ -5,5 +5,6 @@
 //
 //   - Each mistake can still be made: its text occurs once in its file. (TestEveryEditApplies)
 //   - The simulator finds each, from a seed that it names. The test builds one program for each
-//     mutant, so it runs only when QUOTALEASE_MUTANTS is set. (TestEveryMutantIsFound)
+//     mutant, about ten seconds each, so it runs only when QUOTALEASE_MUTANTS is set, and prints the
+//     table with -v. (TestEveryMutantIsFound)
 package mutant

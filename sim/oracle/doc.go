@@ -21,6 +21,15 @@
 //     seen. (TestWhatIsGivenBackIsWithinTheBudget, TestHardNeverGoesOnWithoutALease)
 //   - What a copy of an agent can spend twice is allowed, and no more.
 //     (TestACopySpendsWhatTheLeaseHadLeft, TestASharedSpendMayBeTakenBack)
+//   - Use beyond burst, rate and budget in any interval is seen, and a grant ahead of its bucket
+//     that may be used at once. (TestUseInAnyIntervalIsWithinTheRate, TestATrickleHasItsDelay)
+//   - Work on slots that the ledger takes for ended is seen, and a renewal of a lease that is
+//     closed. (TestWorkOnSlotsIsInTheBooks, TestSlotsAreProlongedWhileTheyLive)
+//   - Allowances for outages beyond their pot are seen, and two for one agent.
+//     (TestAllowancesAreWithinTheirPot)
+//   - A statement that says something else than the books is seen, one that is missing, and one
+//     that is not final in time. (TestStatementsSayWhatTheLedgerKnows)
+//   - Credits and releases count as operators made them. (TestOperatorsAddAndRelease)
 //   - At rest nothing is outstanding, and what was settled is what was used.
 //     (TestRestIsComplete)
 //   - What keeps every promise is not complained of. (TestAnHonestLife)

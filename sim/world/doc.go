@@ -9,8 +9,13 @@
 // second agent, the first replica), so that it means the same when others are left out.
 //
 // To add a kind of limit: its dimensions go into policies.go, its callers' actions into
-// generate.go and callers.go, and its judge into sim/oracle. To add trouble: a Kind with its
-// words in action.go, a weight in generate.go, and what it does in faults.go.
+// generate.go and callers.go (several.go of several keys and of slots, reserve.go of estimates),
+// and its judge into sim/oracle. To add trouble: a Kind with its words in action.go, a weight in
+// generate.go, and what it does in faults.go or operator.go.
+//
+// What the leases of a key lack has to be what its callers were told of, and what callers of
+// several keys hold while they wait: so an agent that loses or makes up units is seen at once.
+// Work on slots runs to its end whatever becomes of its agent.
 //
 // Two agents of one incarnation, a process and its copy, cannot be made of one running core:
 // where the script will copy an agent, a second core is fed the same from its start, and let

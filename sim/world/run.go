@@ -271,7 +271,8 @@ func (w *World) unserved(n *node, key quota.Key, o core.Outcome) {
 	}
 	s, _ := w.oracle.State(id)
 	if terms.Kind == quota.RateLimit {
-		if terms.Limit.Units > 0 && terms.Rate.Units > 0 {
+		// Each agent and each copy asks once, and holds as much again for a while.
+		if comes := int64(terms.Rate.Units) * int64(asksFor) / int64(terms.Rate.Per); terms.Limit.Units > 0 && comes >= int64(4*len(w.places)) {
 			w.broken(oracle.Served, "a caller of %s at %s was refused for %s (%s) while the bucket fills", key, n.name, asksFor, outcomeWords(key, 1, o))
 		}
 		return

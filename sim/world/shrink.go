@@ -1,6 +1,7 @@
 package world
 
 import (
+	"context"
 	"slices"
 	"time"
 )
@@ -9,14 +10,16 @@ import (
 const mostShrinks = 1500
 
 // Shrink leaves out what a failing history does not need: whatever without which the same
-// promise is still broken. tried is called after each history that was run.
-func Shrink(failed Result, tried func(runs, actions int)) Result {
-	s := shrinker{best: failed, tried: tried, run: func(s Script) Result { return Replay(s, nil) }}
+// promise is still broken. tried is called after each history that was run. When ctx ends, what is
+// left by then is the result.
+func Shrink(ctx context.Context, failed Result, tried func(runs, actions int)) Result {
+	s := shrinker{ctx: ctx, best: failed, tried: tried, run: func(s Script) Result { return Replay(s, nil) }}
 	s.shrink()
 	return s.best
 }
 
 type shrinker struct {
+	ctx   context.Context // of the one call that it serves
 	best  Result
 	runs  int
 	run   func(Script) Result
@@ -40,9 +43,11 @@ func (s *shrinker) shrink() {
 	}
 }
 
+func (s *shrinker) done() bool { return s.runs >= mostShrinks || s.ctx.Err() != nil }
+
 // try runs a changed script, and keeps it if it still breaks the same promise.
 func (s *shrinker) try(change func(*Script)) bool {
-	if s.runs >= mostShrinks {
+	if s.done() {
 		return false
 	}
 	script := s.best.Script
@@ -71,7 +76,7 @@ func leaveOut[T any](s *shrinker, list func(*Script) *[]T) {
 				at = end
 			}
 		}
-		if chunk == 1 && !went || s.runs >= mostShrinks {
+		if chunk == 1 && !went || s.done() {
 			return
 		}
 		chunk = max(1, chunk/2)

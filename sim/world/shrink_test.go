@@ -32,7 +32,7 @@ func TestAFailureShrinksToWhatItNeeds(t *testing.T) {
 	if whole.Fault == nil {
 		t.Fatal("the history does not fail")
 	}
-	s := shrinker{best: whole, run: failing, tried: func(int, int) {}}
+	s := shrinker{ctx: t.Context(), best: whole, run: failing, tried: func(int, int) {}}
 	s.shrink()
 	got := s.best.Script
 	if len(got.Actions) != 2 || got.Actions[0].Kind != Cut || got.Actions[1].Kind != CrashAgent {
@@ -59,7 +59,7 @@ func TestAShrinkEnds(t *testing.T) {
 		}
 		return Result{Script: s, Fault: &oracle.Fault{Promise: oracle.Works, At: time.Hour}}
 	}
-	s := shrinker{best: all(script), run: all, tried: func(int, int) {}}
+	s := shrinker{ctx: t.Context(), best: all(script), run: all, tried: func(int, int) {}}
 	s.shrink()
 	if s.runs > mostShrinks || len(s.best.Script.Actions) != 5000 {
 		t.Errorf("%d runs left %d actions, want at most %d runs and all 5000", s.runs, len(s.best.Script.Actions), mostShrinks)

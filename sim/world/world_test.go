@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestTheSameSeedIsTheSameHistory(t *testing.T) {
@@ -101,7 +100,7 @@ func TestEveryKindHasItsWords(t *testing.T) {
 func TestTheWorstLuckIsNoWorse(t *testing.T) {
 	t.Parallel()
 	for seed := uint64(1); seed <= 3; seed++ {
-		setup := Setup{Agents: 1, Replicas: 1, Trouble: 1000, Retention: 24 * time.Hour}
+		setup := Setup{Agents: 1, Replicas: 1, Trouble: 1000, Retention: shortRetention}
 		script := Script{Seed: seed, Setup: setup, Asks: everyAsk(setup)}
 		for g := newGenerator(seed, setup); len(script.Actions) < 800; {
 			script.Actions = append(script.Actions, g.action())
