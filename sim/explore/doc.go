@@ -17,5 +17,7 @@
 //     fewest choices.
 //     (TestEveryMistakeIsFoundInASmallWorld, TestAMistakeIsTold)
 //   - States that go on differently are never taken for one. (TestStatesThatCountAsOneGoOnAlike)
+//   - Agents hear notices, and are granted leases for the next window before it begins.
+//     (TestWorldsSeeWhatTheyAreFor)
 //   - A copy of a state lives a life of its own. (TestACopyLivesItsOwnLife)
 package explore

@@ -44,12 +44,6 @@ var mutants = []mutant{
 	{"a spend of unknown outcome is not taken back", "exact", []edit{{"agent/core/spend.go",
 		"	c.takeBack(s.id, s.key)\n}\n", "}\n"}}},
 	{"a cancel of an unknown id is forgotten", "late after a crash", []edit{{"ledger/close.go", "return b.change(a, record)", "_ = record\n\t\treturn nil"}}},
-	{"a lease for the next window begins at once", "next window", []edit{{"agent/core/reply.go",
-		"		l.start, l.begun = now+wait+wait/maxDrift, false\n	}\n	if drip", "		_ = wait\n	}\n	if drip"}}},
-	{"an ask for the next window may come at any time", "next window", []edit{
-		{"ledger/next.go", "!now.Before(w.Start.Add(-lead))", "!now.Before(w.Start.Add(-100*lead))"},
-		{"agent/core/window.go", "return max(0, most-2*c.ledgerErr-most/maxDrift-time.Millisecond)", "return 2 * most"}}},
-	{"a lease for the next window counts in this one", "next window", []edit{{"agent/core/sync.go", "Want: a.want, Need: a.need, Window: a.window,", "Want: a.want, Need: a.need,"}}},
 	{"exposure without a cap", "bounded", []edit{
 		{"ledger/ask.go", "plain := min(free, room)", "plain := free"},
 		{"controlplane/sizing.go", "amount := min(r.Want, r.Headroom, r.Exposure)", "amount := min(r.Want, r.Headroom)"},

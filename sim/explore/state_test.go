@@ -67,6 +67,54 @@ func TestACopyLivesItsOwnLife(t *testing.T) {
 	}
 }
 
+// TestWorldsSeeWhatTheyAreFor walks at random through the worlds with notices and with leases for
+// the next window: agents hear that others are in need and that there is more, and are granted leases ahead.
+func TestWorldsSeeWhatTheyAreFor(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, w := range Worlds() {
+		if w.Name != "notices" && w.Name != "next window" {
+			continue
+		}
+		w.number()
+		for seed := range uint64(40) {
+			rng := rand.New(rand.NewPCG(seed, 2))
+			s, rs := start(t, w)
+			for steps := s.steps(); len(steps) > 0; steps = s.steps() {
+				s.do(rs, steps[rng.IntN(len(steps))])
+				s.note(seen)
+			}
+			if s.fault != "" {
+				t.Fatalf("world %s, seed %d: %s", w.Name, seed, s.fault)
+			}
+		}
+	}
+	for _, what := range []string{"wanted", "grew", "ahead"} {
+		if !seen[what] {
+			t.Errorf("no world sees: %s", what)
+		}
+	}
+}
+
+// note adds what a state shows.
+func (s *state) note(seen map[string]bool) {
+	for _, a := range s.agents {
+		for _, n := range a.inbox {
+			switch {
+			case n.notice.GetWanted():
+				seen["wanted"] = true
+			case n.notice.GetGeneration() > 0:
+				seen["grew"] = true
+			}
+		}
+	}
+	for _, g := range s.books.grants {
+		if !g.StartsAt.IsZero() && g.Amount > 0 {
+			seen["ahead"] = true
+		}
+	}
+}
+
 // TestStatesThatCountAsOneGoOnAlike compares what can come of two states with the same
 // fingerprint that were reached in different ways.
 func TestStatesThatCountAsOneGoOnAlike(t *testing.T) {
