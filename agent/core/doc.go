@@ -48,8 +48,10 @@
 //     TestF7AStormOfCallersForSlots)
 //   - Idle slots go back when others need them, and when nobody needed them for a ttl.
 //     (TestIdleSlotsGoBack, TestIdleSlotsGoBackThoughNoNoticeComes)
-//   - Slots and units are taken all or none. (TestR2_12JobSlotsAndTheDailyTotalAreSeparateLimits,
-//     TestR1_11TokensLeftButNoPermit)
+//   - Slots and units are taken all or none, and all of several callers learn that a key is gone.
+//     Work begins only on slots whose lease lives, however long the exact lane takes.
+//     (TestR2_12JobSlotsAndTheDailyTotalAreSeparateLimits, TestR1_11TokensLeftButNoPermit,
+//     TestSeveralCallersLearnThatAKeyIsGone, TestWorkDoesNotBeginOnSlotsWhoseLeaseHasEnded)
 //   - A permit is given and given back once, and lapses with its caller.
 //     (TestARepeatedAcquireTakesNothing, TestAPermitLapsesWhenItsCallerIsGone)
 //   - In outage mode extend an agent spends, at its share of the rate, what it was authorised for

@@ -39,15 +39,16 @@ func (p *places) charged() int64 { return p.settled() + p.outstanding + p.held }
 
 // grant is what the oracle knows of one id.
 type grant struct {
-	row    ledger.Grant
-	at     places
-	starts time.Duration // true time before which no holder may spend it, nor by the ledger's clock
-	ends   time.Duration // true time after which no holder may spend it
-	grace  time.Duration // by the policy at the decision
-	offset time.Duration // of the ledger's clock to true time then
-	made   time.Duration // slots: true time of the grant or the last renewal
-	clock  time.Time     // the ledger's then
-	told   bool          // a caller was told of this spend
+	row      ledger.Grant
+	at       places
+	starts   time.Duration // true time before which no holder may spend it, nor by the ledger's clock
+	ends     time.Duration // true time after which no holder may spend it
+	grace    time.Duration // by the policy at the decision
+	offset   time.Duration // of the ledger's clock to true time then
+	made     time.Duration // slots: true time of the grant or the last renewal
+	clock    time.Time     // the ledger's then
+	settling int64         // what a spend was settled with
+	told     bool          // a caller was told of this spend
 }
 
 // Commit tells of a transaction that was committed: what the ledger wrote.

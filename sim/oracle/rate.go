@@ -59,6 +59,7 @@ func (r *rate) committed(o *Oracle, m Moment, a *account, before ledger.Account,
 		}
 		since := m.At - r.at
 		r.level += fills(before.Terms, max(row.Clock.Sub(before.Clock), since+o.drifted(since)))
+		r.level += float64(row.Limit.Units - before.Limit.Units) // what is spent stays spent
 	}
 	r.at = m.At
 	r.level -= float64(a.sum.spent - r.spent)

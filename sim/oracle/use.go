@@ -129,7 +129,7 @@ func (o *Oracle) Settled(m Moment, id ledger.ID, units int64) {
 		}
 		return
 	}
-	r.told = false
+	r.told, r.settling = false, units
 	a := o.account(r.row.Account)
 	a.use.Spent -= int64(r.row.Amount) - units
 	a.over += int64(r.row.Amount)
@@ -208,6 +208,10 @@ func (o *Oracle) Forgotten(id ledger.AccountID) { o.account(id).lossy = true }
 // by both.
 func (o *Oracle) Copied(incarnation ledger.ID, from, to Holder) {
 	for id, r := range o.grants {
+		if r.row.Agent == incarnation && r.row.Kind == ledger.KindSpend && r.row.Refunded == 0 {
+			// What it is settled with is on its way: one takes it back, the other what it replaces.
+			o.account(r.row.Account).use.Copied += r.settling
+		}
 		if r.row.Agent != incarnation || r.row.Kind == ledger.KindSpend || r.row.Amount == 0 {
 			continue
 		}

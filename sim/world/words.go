@@ -31,6 +31,9 @@ func requestWords(r *pb.SyncRequest) string {
 	var words []string
 	for _, x := range r.GetReports() {
 		word := fmt.Sprintf("%s of %s: taken %d, returned %d", shortBytes(x.GetGrantId()), keyOf(x.GetKey()), x.GetTaken(), x.GetReturned())
+		if x.GetRefunded() > 0 {
+			word += fmt.Sprintf(", refunded %d", x.GetRefunded())
+		}
 		if x.GetSeq() > 0 {
 			word += fmt.Sprintf(", in use %d", x.GetInUse())
 		}

@@ -252,6 +252,9 @@ func accountOf(r *pb.Report) ledger.AccountID {
 func keyOf(k *pb.Key) quota.Key { return quota.Key{Tenant: k.GetTenant(), Dimension: k.GetDimension()} }
 
 func windowOf(w *pb.Window) quota.Window {
+	if w.GetStartUs() == 0 && w.GetEndUs() == 0 {
+		return quota.Window{}
+	}
 	return quota.NewWindow(time.UnixMicro(w.GetStartUs()), time.UnixMicro(w.GetEndUs()))
 }
 
