@@ -95,8 +95,7 @@ func (o *Oracle) newGrant(m Moment, g ledger.Grant) {
 		// A holder's clock may run slow; the ledger's own jumps do not concern it.
 		r.ends = m.At + g.TTL + o.drifted(g.TTL)
 		if !g.StartsAt.IsZero() {
-			wait := g.StartsAt.Sub(g.IssuedAt)
-			r.starts = m.At + wait - o.drifted(wait)
+			r.starts = o.begins(m, g.StartsAt.Sub(g.IssuedAt))
 		}
 		if terms, ok := o.look(g.Account); ok {
 			r.grace = terms.Grace
@@ -169,10 +168,7 @@ func (o *Oracle) moved(m Moment, was, g ledger.Grant) {
 		if m.Suspect {
 			o.Break(m.At, Trusted, "lease %s was closed while the clocks disagreed", short(g.ID))
 		}
-		now, grace := m.Ledger, o.grants[g.ID].grace
-		if ratcheted := o.account(g.Account).row.Clock; ratcheted.After(now) {
-			now = ratcheted
-		}
+		now, grace := o.ratcheted(m, g.Account), o.grants[g.ID].grace
 		if g.Kind == ledger.KindSlots {
 			grace = was.ClosesAt.Sub(was.ExpiresAt)
 		}
@@ -283,10 +279,24 @@ func (o *Oracle) Answered(m Moment, x Answer) {
 		return
 	}
 	g := r.row
+	if !g.StartsAt.IsZero() { // a repeat is told how long is left by the ledger's clock as it is now
+		r.starts = min(r.starts, o.begins(m, g.StartsAt.Sub(o.ratcheted(m, g.Account))))
+	}
 	if x.Amount != int64(g.Amount) || x.Reason != g.Reason || x.Generation != g.Generation ||
 		x.Amount > 0 && g.Kind != ledger.KindSpend && x.TTL != g.TTL {
 		o.Break(m.At, SameAnswer, "%s was decided as %d %q and is told as %d %q", short(x.ID), g.Amount, g.Reason, x.Amount, x.Reason)
 	}
+}
+
+// begins is the true time before which no holder may begin what is told now to begin after wait.
+func (o *Oracle) begins(m Moment, wait time.Duration) time.Duration { return m.At + wait - o.drifted(wait) }
+
+// ratcheted is the ledger's time as an account has it: never less than it was.
+func (o *Oracle) ratcheted(m Moment, id ledger.AccountID) time.Time {
+	if clock := o.account(id).row.Clock; clock.After(m.Ledger) {
+		return clock
+	}
+	return m.Ledger
 }
 
 // drifted is how far an agent's clock may be off true time after d.

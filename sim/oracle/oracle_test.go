@@ -69,14 +69,19 @@ func (l *life) write(g ledger.Grant) {
 }
 
 func (l *life) grant(id ledger.ID, amount ledger.Units) ledger.Grant {
+	g := l.granted(id, amount)
+	l.write(g)
+	return g
+}
+
+// granted is a lease as the ledger would record it now.
+func (l *life) granted(id ledger.ID, amount ledger.Units) ledger.Grant {
 	now := l.now().Ledger
-	g := ledger.Grant{
+	return ledger.Grant{
 		ID: id, Account: l.row.ID, Kind: ledger.KindLease, State: ledger.Live, Class: l.terms.Class, Agent: agent,
 		Asked: amount, Need: 1, Amount: amount, PolicyVersion: 1, IssuedAt: now, TTL: l.terms.TTL,
 		ExpiresAt: now.Add(l.terms.TTL), ClosesAt: now.Add(l.terms.TTL + l.terms.Grace),
 	}
-	l.write(g)
-	return g
 }
 
 func (l *life) denied(id ledger.ID, need ledger.Units, reason quota.Reason) {
@@ -362,4 +367,38 @@ func TestRestIsComplete(t *testing.T) {
 	l.wants(t, "")
 	rest(true).wants(t, "")
 	rest(false).wants(t, Settled)
+}
+
+func TestALeaseOfTheNextWindowWaitsForIt(t *testing.T) {
+	t.Parallel()
+	ahead := func() *life { // granted a second before its window begins
+		l := begin(quota.Hard)
+		l.at = -time.Second
+		g := l.granted(lease, 5)
+		g.StartsAt = epoch
+		l.write(g)
+		return l
+	}
+
+	l := ahead()
+	l.at = -10 * time.Millisecond
+	l.Used(l.now(), 1, lease, 1)
+	l.wants(t, InWindow)
+
+	l = ahead()
+	l.at = 0
+	l.Used(l.now(), 1, lease, 1)
+	l.wants(t, "")
+
+	// The ledger's clock was 100 ms ahead when it was told again, and is right again.
+	for at, want := range map[time.Duration]Promise{-99 * time.Millisecond: "", -110 * time.Millisecond: InWindow} {
+		l = ahead()
+		l.at = -500 * time.Millisecond
+		m := l.now()
+		m.Ledger = m.Ledger.Add(100 * time.Millisecond)
+		l.Answered(m, Answer{ID: lease, Amount: 5, TTL: l.terms.TTL, Generation: l.grants[lease].Generation})
+		l.at = at
+		l.Used(l.now(), 1, lease, 1)
+		l.wants(t, want)
+	}
 }

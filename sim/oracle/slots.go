@@ -122,10 +122,7 @@ func (o *Oracle) Ended(m Moment, h Holder, agent, id ledger.ID, in ledger.Accoun
 // time ends has had its longest run.
 func (o *Oracle) slotsChanged(m Moment, r *grant, g ledger.Grant) {
 	was := r.row
-	now := m.Ledger
-	if ratcheted := o.account(g.Account).row.Clock; ratcheted.After(now) {
-		now = ratcheted
-	}
+	now := o.ratcheted(m, g.Account)
 	if g.Seq < was.Seq {
 		o.Break(m.At, Cumulative, "the sequence of %s fell from %d to %d", short(g.ID), was.Seq, g.Seq)
 	}
