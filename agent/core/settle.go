@@ -42,11 +42,6 @@ func (c *Core) clockErr(at Instant) Instant {
 	return c.ledgerErr + max(0, at-c.ledgerOn)/maxDrift
 }
 
-// mayHaveBegun reports that the ledger may be in a lease's window already.
-func (c *Core) mayHaveBegun(now Instant, l *Lease) bool {
-	return now >= c.instant(l.window.GetStartUs())-c.clockErr(now)
-}
-
 // holdsOn is until when a patient caller waits although d denies cost; 0: it does not.
 func (k *Key) holdsOn(now Instant, cost int64, d *denial) Instant {
 	if now < d.settles {

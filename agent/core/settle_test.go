@@ -82,19 +82,62 @@ func TestWhoseePatienceEndsIsToldThatUnitsAreLeasedOut(t *testing.T) {
 	}
 }
 
-// A group of keys one of which is denied does not ask for it, nor spends one by one what it lacks.
-func TestAGroupWaitsForUnitsToComeBackToo(t *testing.T) {
+// However many wait, none is sent to the exact lane, which would find nothing.
+func TestALongLineWaitsWithoutARoundTrip(t *testing.T) {
 	t.Parallel()
 	d := spentAndDrained(t)
-	var got *Outcome
-	g := &Group{Tenant: exports.Tenant, Takes: []DimensionCost{{Dimension: exports.Dimension, Cost: 1}}, Done: func(o Outcome) { got = &o }}
-	d.core.WantAll(d.now, g)
-	if got != nil || d.key(exports).ask != nil || len(d.core.spends) > 0 {
-		t.Fatalf("told %+v; asked: %v; spends: %d", got, d.key(exports).ask != nil, len(d.core.spends))
+	denied := 0
+	for range 3 * d.cap {
+		d.core.Want(d.now, &Waiter{Key: exports, Cost: 1, Done: func(o Outcome) { denied += int(asNumber(o.Denied)) }})
+	}
+	if d.core.SpendWaiting(d.now) || d.key(exports).ask != nil {
+		t.Fatalf("spends: %d; asked: %v", len(d.core.spends), d.key(exports).ask != nil)
 	}
 	d.outwait()
-	if got == nil || got.Reason != quota.LeasedOut {
-		t.Fatalf("nothing came back: %+v", got)
+	if denied != 3*int(d.cap) {
+		t.Errorf("%d of %d were denied when nothing came back", denied, 3*d.cap)
+	}
+}
+
+// A group of keys one of which is denied does not ask for that, whether it waits for it or for
+// another one first.
+func TestAGroupWaitsForUnitsToComeBackToo(t *testing.T) {
+	t.Parallel()
+	for _, other := range []string{"", "a_cold_one"} {
+		cold := hardDay()
+		cold.Name = "a_cold_one"
+		d := newDriver(t, hardDay(), cold)
+		d.limit, d.cap = 1000, 10
+		d.warm(exports, 1)
+		d.settle()
+		d.core.Notice(d.now, d.drained())
+		d.empty()
+		takes := []DimensionCost{{Dimension: exports.Dimension, Cost: 1}}
+		if other != "" {
+			takes = append(takes, DimensionCost{Dimension: other, Cost: 1})
+		}
+		var got *Outcome
+		d.core.WantAll(d.now, &Group{Tenant: exports.Tenant, Takes: takes, Done: func(o Outcome) { got = &o }})
+		if got != nil || d.key(exports).ask != nil || len(d.core.spends) > 0 {
+			t.Fatalf("%q: told %+v; asked: %v; spends: %d", other, got, d.key(exports).ask != nil, len(d.core.spends))
+		}
+		d.settle()
+		d.outwait()
+		if got == nil || got.Reason != quota.LeasedOut || got.Key != exports {
+			t.Fatalf("%q: nothing came back: %+v", other, got)
+		}
+	}
+}
+
+// One by one there is nothing to be had either.
+func TestAGroupInTheExactLaneIsDeniedWithoutARoundTrip(t *testing.T) {
+	t.Parallel()
+	d := spentAndDrained(t)
+	d.core.enterLane(d.now, d.key(exports))
+	var got *Outcome
+	d.core.WantAll(d.now, &Group{Tenant: exports.Tenant, Takes: []DimensionCost{{Dimension: exports.Dimension, Cost: 1}}, Done: func(o Outcome) { got = &o }})
+	if got == nil || got.Reason != quota.LeasedOut || d.core.SpendWaiting(d.now) {
+		t.Errorf("told %+v; spends: %d", got, len(d.core.spends))
 	}
 }
 
@@ -190,5 +233,22 @@ func TestWhatExposureRefusedIsAskedForAgainWhenNothingIsInHand(t *testing.T) {
 	got, _ := d.take(exports, 1)
 	if got != nil || k.ask == nil {
 		t.Errorf("a caller is told %+v; asked: %v", got, k.ask != nil)
+	}
+}
+
+// A lease that goes back for who is parked is asked for anew soon, however near its window's end is:
+// only one that came too late to be of use says that no longer life is to be had.
+func TestALeaseThatWentBackForAnotherIsAskedForAnewSoon(t *testing.T) {
+	t.Parallel()
+	d := minutes(t)
+	d.warm(exports, 1)
+	d.useUntil(d.at(55*time.Second), 100*time.Millisecond)
+	k := d.key(exports)
+	l := k.held()[0]
+	l.cut = true // its window ends before a ttl has passed
+	d.core.retire(k, l)
+	d.core.returnWhole(d.now, k, l)
+	if l.deadline-d.now < d.core.rtt || k.nextAsk-d.now > 3*d.core.rtt {
+		t.Errorf("a lease of %s of life: the next ask is in %s", l.deadline-d.now, k.nextAsk-d.now)
 	}
 }

@@ -17,7 +17,11 @@ func (d *driver) empty() {
 }
 
 // outwait lets the moment pass in which units that were idle elsewhere may still come back.
-func (d *driver) outwait() { d.advance(settleTrips * d.core.rtt) }
+func (d *driver) outwait() {
+	if denial := d.key(exports).denial.Load(); denial != nil {
+		d.advance(max(0, denial.settles-d.now))
+	}
+}
 
 func TestNearTheEndUnitsAreFetchedForCallersOnly(t *testing.T) {
 	t.Parallel()

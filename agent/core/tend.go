@@ -234,7 +234,7 @@ func (c *Core) need(now Instant, k *Key) (int64, bool) {
 // to begin.
 func (c *Core) comes(now Instant, k *Key, cost int64) bool {
 	for _, l := range k.held() {
-		drips, begins := l.live(now) && l.full > now, l.start > now && (l.start-now <= c.rtt || c.mayHaveBegun(now, l))
+		drips, begins := l.live(now) && l.full > now, l.start > now && l.start-now <= c.rtt
 		if (drips || begins) && l.left() >= cost {
 			return true
 		}
