@@ -69,7 +69,7 @@ func TestNobodyWaitsForUnitsThatDoNotComeBack(t *testing.T) {
 	}
 }
 
-func TestWhoseePatienceEndsIsToldThatUnitsAreLeasedOut(t *testing.T) {
+func TestWhosePatienceEndsIsToldThatUnitsAreLeasedOut(t *testing.T) {
 	t.Parallel()
 	d := spentAndDrained(t)
 	w := &Waiter{Key: exports, Cost: 1, Done: func(o Outcome) { t.Errorf("answered: %+v", o) }}
@@ -178,6 +178,27 @@ func TestADenialDoesNotOutliveItsWindow(t *testing.T) {
 	d.advance(k.held()[0].start - d.now)
 	if got == nil || !got.Allowed {
 		t.Errorf("the next window has begun: %+v", got)
+	}
+}
+
+// Who asked the ledger itself is told what it said, and does not wait for what may come.
+func TestTheExactLanesOwnAnswerIsNotWaitedOut(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	d.limit, d.cap = 1000, 10
+	d.warm(exports, 1)
+	d.settle()
+	d.empty()
+	c := d.core
+	c.enterLane(d.now, d.key(exports))
+	var got *Outcome
+	w := &Waiter{Key: exports, Cost: 1, Done: func(o Outcome) { got = &o }, again: true}
+	c.Want(d.now, w)
+	req := c.BuildSpend(d.now, time.Second)
+	c.SpendDone(d.now, d.now, &pb.SpendReply{LedgerNowUs: d.ledgerNow().UnixMicro(), Decisions: []*pb.Decision{{
+		GrantId: req.GetItems()[0].GetSpendId(), Window: d.window, Generation: d.generation, Reason: string(quota.LeasedOut)}}})
+	if got == nil || !got.Denied || got.Reason != quota.LeasedOut {
+		t.Errorf("told %+v", got)
 	}
 }
 
