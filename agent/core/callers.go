@@ -83,7 +83,10 @@ func (c *Core) Want(now Instant, w *Waiter) {
 		c.finish(now, w, c.without(now, k, w))
 		return
 	}
+	d := k.denies(now, w.Cost)
 	switch {
+	case w.Cost > 0 && d != nil:
+		c.holdOn(now, k, w, d)
 	case w.Cost == 0:
 		k.refresh = true
 		k.line(w)

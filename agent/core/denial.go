@@ -17,8 +17,10 @@ type denial struct {
 	retryAt    Instant // 0: no moment is known
 	window     int64   // its start
 	generation int64
-	largest    int64 // with too_large
-	drained    bool  // nothing was left for anyone: the ledger will say when that changes
+	largest    int64   // with too_large
+	drained    bool    // nothing was left for anyone: the ledger will say when that changes
+	settles    Instant // until then units may come back that were idle with others; 0: no longer
+	edge       Instant // from then on the window may have ended; 0: it does not
 }
 
 func (d *denial) covers(now Instant, cost int64) bool {
@@ -42,7 +44,8 @@ func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, from *
 	if !stands {
 		return // the next ask decides
 	}
-	d := &denial{cost: cost, reason: reason, window: window, generation: generation}
+	d := &denial{cost: cost, reason: reason, window: window, generation: generation,
+		settles: c.settling(now, k, window, reason), edge: c.edge(from.GetWindow())}
 	end := c.windowEnd(from.GetWindow())
 	switch wait := micros(from.GetRetryInUs()); {
 	case reason == quota.LeasedOut:
@@ -93,7 +96,8 @@ func (c *Core) drain(now Instant, k *Key, w *pb.Window, generation int64) {
 		return
 	}
 	d := &denial{cost: 1, reason: quota.LeasedOut, until: until, retryAt: until,
-		window: w.GetStartUs(), generation: generation, drained: true}
+		window: w.GetStartUs(), generation: generation, drained: true,
+		settles: c.settling(now, k, w.GetStartUs(), quota.LeasedOut), edge: c.edge(w)}
 	if k.slots != nil { // what was granted of slots is in use, as a rule, and nobody knows for how long
 		d.reason, d.retryAt = quota.Exhausted, 0
 	}
@@ -164,7 +168,7 @@ func (c *Core) sure(now Instant, k *Key, v *view) {
 		return
 	}
 	k.denial.Store(&denial{cost: 1, reason: v.reason, until: v.windowEnd, retryAt: v.windowEnd,
-		window: d.window, generation: max(d.generation, v.generation)})
+		window: d.window, generation: max(d.generation, v.generation), edge: d.edge})
 }
 
 // never is later than any moment.

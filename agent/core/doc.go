@@ -29,6 +29,17 @@
 //     when others want them. (TestNearTheEndUnitsAreFetchedForCallersOnly,
 //     TestADrainedAccountCostsNoRoundTrip, TestLeasedOutIsRetriedEverMoreRarely,
 //     TestIdleUnitsGoBackWhenOthersWantThem)
+//   - A denial that news on its way is about to overtake makes patient callers wait instead: right
+//     after the account was emptied, for units that lie idle elsewhere, and at the end of a window,
+//     for the lease that is in hand for the next. That costs no round trip, and is over soon.
+//     (TestUnitsThatComeBackAreForWhoWaited, TestNobodyWaitsForUnitsThatDoNotComeBack,
+//     TestWhosePatienceEndsIsToldThatUnitsAreLeasedOut, TestALongLineWaitsWithoutARoundTrip,
+//     TestAGroupWaitsForUnitsToComeBackToo, TestAGroupInTheExactLaneIsDeniedWithoutARoundTrip,
+//     TestADenialDoesNotOutliveItsWindow)
+//   - Callers of a long line do not cost it its leases, and what exposure refused is asked for again
+//     once nothing is in hand. (TestALongLineDoesNotGiveUpItsLeases,
+//     TestWhatExposureRefusedIsAskedForAgainWhenNothingIsInHand,
+//     TestALeaseThatWentBackForAnotherIsAskedForAnewSoon)
 //   - A trickle releases its units evenly, and a caller of a rate limit who waits as long as
 //     told passes. (TestATrickleReleasesItsUnitsEvenly, TestH1ALoneCallerWhoWaitsAsToldSucceeds)
 //   - Several keys are taken all or none, and the denier is named; nothing is held while a

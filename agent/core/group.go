@@ -218,7 +218,7 @@ func (c *Core) tryLane(now Instant, g *Group, last bool) (Outcome, bool) {
 		if !p.lane {
 			continue
 		}
-		switch t := p.key.Take(now, p.cost); {
+		switch t := p.key.takeNow(now, p.cost); {
 		case t.Denied:
 			return Outcome{Taken: t, Key: p.key.ID}, true
 		case t.Allowed: // it has a lease all the same

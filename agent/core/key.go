@@ -51,6 +51,7 @@ type Key struct {
 	lane      lane
 	typical   float64 // cost, as the core sees it; 0: none yet
 	nextAsk   Instant // not before, after a lease that came too late
+	full      bool    // nextAsk is because exposure allows no more beside what was in hand
 	modest    Instant // until then nothing is fetched ahead: others are in need
 	needHint  int64
 	demand    demand
@@ -127,28 +128,37 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 			return t
 		}
 	}
-	if d := k.denies(now, max(cost, 1)); d != nil && (k.slots == nil || cost == 0) { // slots are not taken
-		if !k.refused.Load() {
-			k.refused.Store(true)
+	if cost == 0 { // a peek waits for nothing
+		if d := k.denies(now, 1); d != nil {
+			return k.denied(now, cost, d)
 		}
-		t := k.answer(now, k.released(now))
-		t.Denied, t.Reason, t.Largest = true, d.reason, d.largest
-		if d.retryAt > now {
-			t.RetryIn = d.retryAt - now
-		}
-		if t.Limit > 0 && cost > t.Limit && d.reason != quota.UnknownTenant {
-			// No wait would help: it is above the whole limit.
-			t.Reason, t.Largest, t.RetryIn = quota.TooLarge, t.Limit, 0
-		}
-		if d.reason == quota.UnknownTenant {
-			t.Limit, t.Remaining = 0, 0 // the dimension's limit is not this tenant's
-		}
-		return t
+	} else if d := k.answers(now, cost); d != nil && k.slots == nil { // slots are not taken
+		return k.denied(now, cost, d)
 	}
 	if at, ok := k.releases(now, max(cost, 1)); ok && at-now > k.dim.Load().ColdWait {
 		return k.dripping(now, at)
 	}
 	return Taken{}
+}
+
+// denied is the answer that a remembered denial gives to cost.
+func (k *Key) denied(now Instant, cost int64, d *denial) Taken {
+	if !k.refused.Load() {
+		k.refused.Store(true)
+	}
+	t := k.answer(now, k.released(now))
+	t.Denied, t.Reason, t.Largest = true, d.reason, d.largest
+	if d.retryAt > now {
+		t.RetryIn = d.retryAt - now
+	}
+	if t.Limit > 0 && cost > t.Limit && d.reason != quota.UnknownTenant {
+		// No wait would help: it is above the whole limit.
+		t.Reason, t.Largest, t.RetryIn = quota.TooLarge, t.Limit, 0
+	}
+	if d.reason == quota.UnknownTenant {
+		t.Limit, t.Remaining = 0, 0 // the dimension's limit is not this tenant's
+	}
+	return t
 }
 
 // releases is when a trickle in hand covers cost, if one does.
@@ -175,7 +185,7 @@ func (k *Key) could(now Instant, cost int64) bool {
 			return true
 		}
 	}
-	return k.denies(now, cost) != nil
+	return k.answers(now, cost) != nil
 }
 
 // newest reports that none of the leases behind a key's current one has begun.

@@ -83,6 +83,9 @@ func (c *Core) verdict(now Instant, k *Key, cost int64, lane bool, out outage) O
 		t.RetryIn = max(c.retryAt-now, t.RetryIn, 250*time.Millisecond)
 		return Outcome{Taken: t, Unavailable: true}
 	}
+	if d := k.denies(now, cost); d != nil && cost > 0 && k.slots == nil {
+		return Outcome{Taken: k.denied(now, cost, d)}
+	}
 	if lane || cost == 0 {
 		return Outcome{Taken: t, Unavailable: true}
 	}

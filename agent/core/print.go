@@ -102,6 +102,7 @@ func (c *Core) printKey(p Printer, k *Key) {
 	numbersOf(p, k.heard.window, k.heard.generation, k.needHint, k.total()-k.lastTotal)
 	numbersOf(p, asBits(k.typical), int64(k.learned))
 	p.At(k.nextAsk)
+	p.Number(asNumber(k.full))
 	p.At(k.modest)
 	p.At(k.lastUse + k.dim.Load().TTL)
 	numbersOf(p, k.lead.window, asNumber(k.lead.done), asNumber(k.lead.waiting))

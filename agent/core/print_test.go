@@ -31,7 +31,7 @@ var printed = map[string]map[string]string{
 		"ID": "never changes", "dim": "one for each version, which is written", "leases": written, "denial": written, "view": written, "lowSent": written,
 		"refused": written, "queued": written, "extend": written, "slots": written, "index": written, "dirty": written, "spends": written, "busy": written,
 		"ask": written, "next": written, "closing": written, "unleased": written, "waiters": written, "parked": written, "heard": written, "lead": written,
-		"vain": written, "deferred": written, "learned": written, "refresh": written, "lane": written, "typical": written, "nextAsk": written, "modest": written,
+		"vain": written, "deferred": written, "learned": written, "refresh": written, "lane": written, "typical": written, "nextAsk": written, "full": written, "modest": written,
 		"needHint": written, "demand": written, "lastUse": written, "lastTotal": written, "past": "counts in differences of totals only, which are written",
 	},
 	"Lease": {
@@ -42,7 +42,7 @@ var printed = map[string]map[string]string{
 	"ask":      {"id": written, "window": written, "want": written, "need": written, "waiting": written, "firstSent": written, "sent": written, "emergency": written},
 	"unleased": {"id": written, "window": written, "taken": written, "acked": written, "refunded": written, "ackedBack": written, "step": written},
 	"denial": {"cost": written, "reason": written, "until": written, "retryAt": written, "window": written, "generation": written,
-		"largest": written, "drained": written},
+		"largest": written, "drained": written, "settles": written, "edge": written},
 	"view": {"limit": written, "headroom": written, "leaseCap": written, "generation": written, "policyVersion": toCallers, "reason": written,
 		"window": written, "windowEnd": written, "length": written, "next": written, "nextEnd": toCallers, "nextLength": toCallers},
 	"heard":     {"window": written, "generation": written},

@@ -54,6 +54,8 @@ func (d *denial) print(p Printer) {
 	numbersOf(p, d.cost, d.window, d.generation, d.largest, asNumber(d.drained))
 	p.At(d.until)
 	p.At(d.retryAt)
+	p.At(d.settles)
+	p.At(d.edge)
 }
 
 func (v *view) print(p Printer) {

@@ -44,7 +44,7 @@ func (c *Core) decided(now Instant, k *Key, d *pb.Decision) {
 // refused drops an ask that the ledger did not take, and does not repeat it at once.
 func (c *Core) refused(now Instant, k *Key, f *pb.Fault) {
 	c.faults[f.GetCode()]++
-	k.nextAsk = now + c.Jitter(100*time.Millisecond)
+	k.nextAsk, k.full = now+c.Jitter(100*time.Millisecond), false
 	switch f.GetCode() {
 	case string(quota.UnknownTenant):
 		k.denial.Store(&denial{cost: 1, reason: quota.UnknownTenant, until: now + c.Jitter(5*time.Second), generation: math.MaxInt64})
@@ -111,8 +111,8 @@ func (c *Core) returnWhole(now Instant, k *Key, l *Lease) {
 	if !l.begun {
 		return
 	}
-	k.nextAsk = now + c.Jitter(2*c.rtt)
-	if l.cut { // no longer life is to be had before the next window
+	k.nextAsk, k.full = now+c.Jitter(2*c.rtt), false
+	if l.cut && l.deadline-now < c.rtt { // no longer life is to be had before the next window
 		k.nextAsk = now + max(0, l.deadline-now)
 	}
 }
@@ -125,7 +125,7 @@ func (c *Core) toExactLane(now Instant, k *Key) {
 	if k.left(now) == 0 && !waits {
 		c.enterLane(now, k)
 	} else {
-		k.nextAsk = now + c.Jitter(k.dim.Load().TTL/8)
+		k.nextAsk, k.full = now+c.Jitter(k.dim.Load().TTL/8), true
 	}
 	c.lineToLane(now, k)
 }

@@ -144,13 +144,18 @@ func (c *Core) answerSpend(now Instant, s *spend, d *pb.Decision) {
 		c.exact[k.ID.Dimension] += s.cost
 		t.Allowed = true
 		c.finish(now, w, Outcome{Taken: t, spent: &spent{id: s.id, window: d.GetWindow()}})
+	case reason == quota.LeasedOut && !w.again && c.leasable(now, k, w.Cost):
+		w.again = true
+		c.deny(now, k, s.cost, reason, d)
+		k.line(w)
+		c.tend(now, k)
 	case reason == quota.LeasedOut && !w.again && (k.newest(now) != nil || len(k.closing) > 0 || k.ask != nil):
 		c.parkSpend(now, k, w)
 	case reason == quota.Exhausted || reason == quota.LeasedOut || reason == quota.TooLarge:
 		c.deny(now, k, s.cost, reason, d)
 		t.Denied, t.Reason, t.Largest = true, reason, largestFor(reason, t.Limit)
 		if k.denial.Load().covers(now, s.cost) {
-			t = k.Take(now, s.cost)
+			t = k.takeNow(now, s.cost)
 			if t.Allowed { // a lease came meanwhile: it is the caller's
 				c.finish(now, w, Outcome{Taken: t})
 				c.tend(now, k)
@@ -161,6 +166,14 @@ func (c *Core) answerSpend(now Instant, s *spend, d *pb.Decision) {
 	default:
 		c.finish(now, w, Outcome{Taken: t, Unavailable: true})
 	}
+}
+
+// leasable reports that a lease serves cost as well as the exact lane would, and that what is in hand
+// would not, if it were one piece. Who was sent to that lane because the line was long gets back in
+// it: leases that go back for one caller would leave all others without.
+func (c *Core) leasable(now Instant, k *Key, cost int64) bool {
+	v := k.view.Load()
+	return v != nil && cost <= v.leaseCap && k.left(now) < cost && !c.inLane(now, k)
 }
 
 // largestFor is what too_large says of the largest cost that can pass.

@@ -156,7 +156,7 @@ func (c *Core) fetch(now Instant, p *part) {
 	k, cost := p.key, p.cost
 	switch {
 	case k.ask != nil || len(k.parked) > 0 || now < k.nextAsk || c.stopping:
-	case k.could(now, cost) || c.comes(now, k, cost) || c.exactLane(now, k, cost):
+	case k.denies(now, cost) != nil || k.could(now, cost) || c.comes(now, k, cost) || c.exactLane(now, k, cost):
 	default:
 		k.needHint, k.lastUse = cost, now
 		k.demand.sample(now, k.total(), k.dim.Load().TTL)
@@ -191,7 +191,7 @@ func (c *Core) considerAsk(now Instant, k *Key) {
 	if k.awaited() {
 		denied = k.denies(now, need) != nil
 	}
-	if now < k.nextAsk || denied {
+	if denied || now < k.nextAsk && !k.ranOut(now) {
 		return
 	}
 	if c.inLane(now, k) {
@@ -242,6 +242,10 @@ func (c *Core) comes(now Instant, k *Key, cost int64) bool {
 	return false
 }
 
+// ranOut reports that a pause which exposure forced is over: what it was too much beside is used up,
+// and callers wait.
+func (k *Key) ranOut(now Instant) bool { return k.full && k.awaited() && k.left(now) == 0 }
+
 // withdraw takes back an ask, if there is one.
 func (c *Core) withdraw(k *Key, which **ask) {
 	a := *which
@@ -288,6 +292,7 @@ func (c *Core) schedule(now Instant, k *Key, again Instant) {
 	}
 	if d := k.denial.Load(); d != nil {
 		sooner(d.until)
+		sooner(d.settles)
 	}
 	sooner(k.nextAsk)
 	sooner(k.lastUse + k.dim.Load().TTL)

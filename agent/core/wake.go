@@ -28,6 +28,13 @@ func (h *wakeHeap) set(k *Key, at Instant) {
 	heap.Push(h, w)
 }
 
+// sooner has a key looked at by then.
+func (h *wakeHeap) sooner(k *Key, at Instant) {
+	if w, ok := h.of[k]; !ok || at < w.at {
+		h.set(k, at)
+	}
+}
+
 func (h *wakeHeap) drop(k *Key) {
 	if w, ok := h.of[k]; ok {
 		heap.Remove(h, w.index)
