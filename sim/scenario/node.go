@@ -28,6 +28,7 @@ type node struct {
 	*leases
 	agent *agent
 	core  *core.Core
+	found []*core.Key // by demand, as long as the core cannot have forgotten one
 
 	dead     bool
 	pumpAt   time.Duration
@@ -40,7 +41,7 @@ type node struct {
 }
 
 func newNode(m *leases, a *agent, start uint64) *node {
-	n := &node{leases: m, agent: a, pumpAt: -1, hookWait: watchAgain}
+	n := &node{leases: m, agent: a, found: make([]*core.Key, len(m.Demand)), pumpAt: -1, hookWait: watchAgain}
 	n.core = core.New(core.Config{Name: m.Regions[a.region].Name, Region: m.Regions[a.region].Name,
 		Random: clockwork.NewStream(m.Seed, 2, uint64(a.place), start), Wall: m.clock(), Start: n.clock()})
 	m.after(0, n.pump)
@@ -58,7 +59,8 @@ func (n *node) end() {
 	n.unhook()
 }
 
-// pump is the shell's loops: time passes for the core, and what is due is sent.
+// pump is the shell's loops: time passes for the core, and what is due is sent. It follows
+// everything that changes the core.
 func (n *node) pump() {
 	if n.dead {
 		return
@@ -81,6 +83,7 @@ func (n *node) pump() {
 	if at, ok := n.core.NextTick(); ok {
 		next = min(next, at)
 	}
+	clear(n.found)
 	n.pumpLater(max(next-n.boot(), n.now+100*time.Microsecond))
 }
 
@@ -160,9 +163,12 @@ func (m *leases) quick(a *agent, s *stream, cost int64) (verdict, bool) {
 	if n == nil {
 		return verdict{unavailable: true}, true
 	}
-	k := n.core.Table.Find(s.Key)
+	k := n.found[s.index]
 	if k == nil {
-		return verdict{}, false
+		if k = n.core.Table.Find(s.Key); k == nil {
+			return verdict{}, false
+		}
+		n.found[s.index] = k
 	}
 	now := n.clock()
 	t := k.Take(now, cost)
