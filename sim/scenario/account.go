@@ -17,7 +17,9 @@ type account struct {
 	kind     quota.Kind
 	class    quota.Class
 	calendar quota.Calendar
-	limit    int64 // in force; -1: unlimited
+	limit    int64 // by the policy in force; -1: unlimited
+	credit   int64 // of the present window
+	freed    int64 // of its held units, which may have been used
 	budget   int64
 	bound    int64   // what a window may end with; -1: unlimited
 	rate     float64 // a second, of a rate key
@@ -66,9 +68,27 @@ func (a *account) retake(s *policy.Snapshot) bool {
 		a.bound = controlplane.ComputeBound(of).GetMost()
 	}
 	if w := a.window; w != nil {
-		w.Limit, w.Bound = most(w.Limit, a.limit), most(w.Bound, a.bound)
+		a.raise(w)
 	}
 	return was >= 0 && (a.limit < 0 || a.limit > was)
+}
+
+// inForce is the limit of the present window; -1: unlimited.
+func (a *account) inForce() int64 {
+	if a.limit < 0 {
+		return a.limit
+	}
+	return a.limit + a.credit
+}
+
+// raise lets the present window's largest limit and bound grow with what is in force.
+func (a *account) raise(w *Window) {
+	w.Limit = most(w.Limit, a.inForce())
+	if a.bound < 0 {
+		w.Bound = -1
+	} else {
+		w.Bound = most(w.Bound, a.bound+a.credit+a.freed)
+	}
 }
 
 func number(l quota.Limit) int64 {
@@ -112,6 +132,7 @@ func (a *account) roll() {
 			a.window.Limit = int64(a.rate * length.Seconds())
 			a.window.Bound = a.window.Limit + a.limit + a.budget
 		}
+		a.credit, a.freed = 0, 0
 		a.all = append(a.all, a.window)
 		clear(a.region)
 	}

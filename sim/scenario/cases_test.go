@@ -75,17 +75,70 @@ func TestO6ReturnOfTheControlPlane(t *testing.T) {
 	}
 }
 
-func TestR2_15ARaiseIsFeltWithinASecond(t *testing.T) {
+// A raise, a credit, and what agents give back that stop: all that are out of units feel it.
+func TestR2_15MoreUnitsAreFeltWithinASecond(t *testing.T) {
 	t.Parallel()
-	if r := met(t, "raise").Results[0]; r.FeltAgents != 20 {
-		t.Errorf("%d agents felt the raise, want 20", r.FeltAgents)
+	for _, name := range []string{"raise", "credit", "freed"} {
+		if r := met(t, name).Results[0]; r.FeltAgents != 20 {
+			t.Errorf("%s: %d agents felt it, want 20", name, r.FeltAgents)
+		}
 	}
 }
 
-func TestR2_15ARaiseIsFeltWithinATTLWithoutWatch(t *testing.T) {
+func TestR2_15MoreUnitsAreFeltWithinATTLWithoutWatch(t *testing.T) {
 	t.Parallel()
-	if r := met(t, "raise-unheard").Results[0]; r.FeltAgents != 20 {
-		t.Errorf("%d agents felt the raise, want 20", r.FeltAgents)
+	for _, name := range []string{"raise-unheard", "credit-unheard", "freed-unheard"} {
+		if r := met(t, name).Results[0]; r.FeltAgents != 20 {
+			t.Errorf("%s: %d agents felt it, want 20", name, r.FeltAgents)
+		}
+	}
+}
+
+// What an operator credits is the window's, and no longer: the next one has its limit.
+func TestACreditIsOfItsWindow(t *testing.T) {
+	t.Parallel()
+	r := report(t, "credit", Param{"duration", "2m"}).Results[0]
+	for i, want := range []int64{4000, 1000} {
+		if w := r.Windows[i]; w.Used != want || w.Limit != want || w.Overshoot != 0 {
+			t.Errorf("window %d: %d of %d were used, %d over it; want all %d", i, w.Used, w.Limit, w.Overshoot, want)
+		}
+	}
+}
+
+// Units that a crashed agent held are held for good, until an operator frees them: then others
+// may use them, and what the crashed one used of them shows as use over the limit, within bounds.
+func TestHeldUnitsAreFreedByAnOperator(t *testing.T) {
+	t.Parallel()
+	const text = `name: held
+description: a crashed agent's units are freed
+params: {frees: 1}
+duration: 1m
+policy: |
+  dimensions:
+    - {name: exports, kind: period, limit: 1000, period: {every: minute}, class: hard, overshoot: 50%, lease: {ttl: 5s, grace: 1s}}
+regions:
+  - {name: eu, agents: 4}
+demand:
+  - {dimension: exports, rate: 100/s}
+timeline:
+  - {at: 5s, crash: eu/0}
+  - {at: 30s, release: {dimension: exports, units: "${frees}"}}
+`
+	run := func(frees string) *Result {
+		s, err := Parse("held.yaml", []byte(text), []Param{{"frees", frees}}, noTraces)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Run(t.Context(), s, &Progress{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Results[0]
+	}
+	few, many := run("1"), run("1000")
+	used, bound := many.Windows[0].Used, many.Windows[0].Bound
+	if used < few.Windows[0].Used+10 || used > bound {
+		t.Errorf("%d were used with one unit freed, %d of at most %d with all of them", few.Windows[0].Used, used, bound)
 	}
 }
 
@@ -128,13 +181,16 @@ func busiest(load []int32) (most, mean int64) {
 func TestFleetsUseTheLimitAndNoMore(t *testing.T) {
 	t.Parallel()
 	large(t)
-	for _, agents := range []string{"2", "8", "32", "128"} {
+	for _, agents := range []string{"2", "8", "32", "128", "256", "512"} {
 		r := report(t, "fleet-512", Param{"agents", agents}).Results[0]
 		if r.Overshoot != 0 || r.LedgerOver != 0 {
 			t.Errorf("%s agents: %d over the limit, by the ledger %d", agents, r.Overshoot, r.LedgerOver)
 		}
 		if r.Utilisation < 0.99 {
 			t.Errorf("%s agents use %.2f %% of the limit, want 99", agents, 100*r.Utilisation)
+		}
+		if agents == "512" && r.TripsMean > 2 {
+			t.Errorf("each of 512 agents makes %.2f round trips a window, want 2 at most", r.TripsMean)
 		}
 	}
 }

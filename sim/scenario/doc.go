@@ -18,8 +18,10 @@
 //     (TestStaticSplitWastesUnitsAndScalesPastTheLimit, TestCarriedOverCreditPassesTheLimit)
 //   - Fleets of any size use the limit and no more; what cut agents cannot use others do.
 //     (TestFleetsUseTheLimitAndNoMore, TestPartitionOfAQuarter)
-//   - A raise is felt within a second, and within a ttl without notices.
-//     (TestR2_15ARaiseIsFeltWithinASecond, TestR2_15ARaiseIsFeltWithinATTLWithoutWatch)
+//   - A raise, a credit and freed units are felt within a second, and within a ttl without notices.
+//     (TestR2_15MoreUnitsAreFeltWithinASecond, TestR2_15MoreUnitsAreFeltWithinATTLWithoutWatch)
+//   - What an operator gives or frees counts in its window. (TestACreditIsOfItsWindow,
+//     TestHeldUnitsAreFreedByAnOperator)
 //   - Renewals and returns of many agents are spread. (TestF6RenewalHerd,
 //     TestO6ReturnOfTheControlPlane)
 //   - Waits are told within 3 %. (TestQuantilesAreWithinThreePercent)

@@ -149,7 +149,7 @@ func (m *meter) answered(s *stream, a *agent, cost int64, which int, waited time
 		w.Denials++
 		if m.model.free(acc) >= cost {
 			w.DenialsFree++
-			if acc.limit >= 0 && w.Used*100 < acc.limit*99 {
+			if acc.limit >= 0 && w.Used*100 < acc.inForce()*99 {
 				w.DenialsWhileFree++
 			}
 		}
@@ -196,6 +196,22 @@ func (m *meter) retake() (raised bool) {
 		}
 	}
 	return raised
+}
+
+// adjusted takes an operator's decision into account. Who frees held units accepts that they may
+// have been used.
+func (m *meter) adjusted(e Event) {
+	a := m.accounts[e.Key]
+	if a == nil {
+		return // nobody calls for it
+	}
+	a.roll()
+	if e.Action == Credit {
+		a.credit += e.Units
+	} else {
+		a.freed += e.Units
+	}
+	a.raise(a.window)
 }
 
 func (m *meter) end() {

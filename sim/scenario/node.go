@@ -31,6 +31,7 @@ type node struct {
 	found []*core.Key // by demand, as long as the core cannot have forgotten one
 
 	dead     bool
+	leaving  bool // it reports and returns everything, and ends then
 	pumpAt   time.Duration
 	syncing  bool
 	spending bool
@@ -84,6 +85,10 @@ func (n *node) pump() {
 		next = min(next, at)
 	}
 	clear(n.found)
+	if n.leaving && !n.syncing && !n.spending && !n.core.Owes() {
+		n.end()
+		return
+	}
 	n.pumpLater(max(next-n.boot(), n.now+100*time.Microsecond))
 }
 
@@ -240,7 +245,7 @@ func reason(o core.Outcome) quota.Reason {
 
 // hook begins to listen for notices, and tries again until it can.
 func (n *node) hook() {
-	if n.dead || n.listener != nil {
+	if n.dead || n.leaving || n.listener != nil {
 		return
 	}
 	if !n.isDown && n.agent.there == 0 && n.agent.back == 0 && n.agent.unheard == 0 {

@@ -106,6 +106,9 @@ const (
 	Crash     Action = "crash"     // agents die and come back with nothing
 	Change    Action = "policy"    // another policy is applied
 	AddAgents Action = "add"       // a region gets more agents
+	Stop      Action = "stop"      // agents stop in good order: what they hold goes back
+	Credit    Action = "credit"    // an operator gives a window more units
+	Release   Action = "release"   // an operator frees held units of a window
 )
 
 // Way is the direction that a cut concerns.
@@ -128,6 +131,8 @@ type Event struct {
 	Policy *policy.Document
 	Region int // of AddAgents
 	Count  int
+	Key    quota.Key // of Credit and Release
+	Units  int64
 	Note   string // in words, for reports
 }
 
