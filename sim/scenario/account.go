@@ -25,7 +25,8 @@ type account struct {
 	rate     float64 // a second, of a rate key
 	debt     float64 // of a rate key: what was used and has not come back
 	debtAt   time.Duration
-	region   []int64 // used in the present window, by region
+	running  int64   // slots in use
+	region   []int64 // used in the present window, by region; of slots: in use
 
 	window *Window // the present one
 	before *Window
@@ -134,6 +135,10 @@ func (a *account) roll() {
 		}
 		a.credit, a.freed = 0, 0
 		a.all = append(a.all, a.window)
+		if a.kind == quota.Concurrency {
+			a.window.Used, a.window.whole = a.running, false // most at one time, and no demand says what would be all
+			continue
+		}
 		clear(a.region)
 	}
 }
@@ -146,7 +151,12 @@ func (a *account) use(at time.Duration, cost int64, region int) {
 	} else {
 		a.region[region] += cost
 	}
-	w.Used += cost
+	if a.kind == quota.Concurrency {
+		a.running += cost
+		w.Used = max(w.Used, a.running)
+	} else {
+		w.Used += cost
+	}
 	switch {
 	case a.limit < 0:
 	case a.kind == quota.RateLimit:
@@ -155,9 +165,26 @@ func (a *account) use(at time.Duration, cost int64, region int) {
 		}
 		a.debt += float64(cost)
 		w.Overshoot = max(w.Overshoot, int64(a.debt-float64(a.limit+a.budget)+0.999))
+	case a.kind == quota.Concurrency:
+		w.Overshoot = max(w.Overshoot, a.running-w.Limit)
 	case a.kind == quota.Period:
 		w.Overshoot = max(w.Overshoot, w.Used-w.Limit)
 	}
+}
+
+// ended is the end of work that held slots.
+func (a *account) ended(slots int64, region int) {
+	a.roll()
+	a.running -= slots
+	a.region[region] -= slots
+}
+
+// inUse is what counts against the limit now.
+func (a *account) inUse() int64 {
+	if a.kind == quota.Concurrency {
+		return a.running
+	}
+	return a.window.Used
 }
 
 func (r *run) startOf(w *Window) time.Duration { return time.Duration(float64(w.Start) * 1e6) }

@@ -200,12 +200,53 @@ func TestR2_10ALargeRegionDoesNotTakeEveryLeaseFirst(t *testing.T) {
 	met(t, "large-region")
 }
 
-// New exports end with their leases, free reads go on and are counted.
+// New exports end with their leases, thumbnails go on from an allowance, free reads go on and are
+// counted, and renders that run are not cut.
 func TestR2_9AnOutageThreeWays(t *testing.T) {
 	t.Parallel()
 	r := met(t, "outage-three-ways").Results[0]
 	if r.Unavailable == 0 || r.Denials > r.Unavailable/10 {
 		t.Errorf("%d calls were answered as an outage, %d as denials", r.Unavailable, r.Denials)
+	}
+	var renders []*Window
+	for _, w := range r.Windows {
+		if w.Key == "acme/renders" {
+			renders = append(renders, w)
+		}
+	}
+	// Most that ran in each 4 s: 16 s after the last lease has ended, and as the outage ends.
+	if before, at, end := renders[15].Used, renders[24].Used, renders[44].Used; before == 0 || at < before-2 || end != 0 {
+		t.Errorf("%d renders ran as the outage began, %d after 36 s of it, %d at its end", before, at, end)
+	}
+}
+
+// Work holds its slots until it has ended: no more than the limit runs, and no fewer in want.
+func TestSlotsAreNeverOverbooked(t *testing.T) {
+	t.Parallel()
+	s, err := Parse("slots.yaml", []byte(`name: slots
+description: more work than slots
+duration: 2m
+policy: |
+  dimensions:
+    - {name: renders, kind: concurrency, limit: 7, max_hold: 1m, class: hard, lease: {ttl: 5s, grace: 1s}}
+regions:
+  - {name: eu, agents: 3, latency: 5ms, spread: 3ms}
+demand:
+  - {dimension: renders, rate: 5/s, hold: 10s}
+`), nil, noTraces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), s, &Progress{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := r.Results[0].Demands[0]
+	if r.Results[0].Overshoot != 0 || d.RunningMost != 7 || d.Lost != 0 {
+		t.Errorf("at most %d of 7 slots were in use, %d over the limit; %d permits were lost", d.RunningMost, r.Results[0].Overshoot, d.Lost)
+	}
+	if d.Allowed < 70 || d.Allowed > 84 { // 7 slots serve 7 in 10 s each
+		t.Errorf("%d renders ran in two minutes, want nearly 84", d.Allowed)
 	}
 }
 

@@ -22,6 +22,8 @@
 //     (TestR2_15MoreUnitsAreFeltWithinASecond, TestR2_15MoreUnitsAreFeltWithinATTLWithoutWatch)
 //   - What an operator gives or frees counts in its window. (TestACreditIsOfItsWindow,
 //     TestHeldUnitsAreFreedByAnOperator)
+//   - Work holds its slots until it has ended, through an outage too.
+//     (TestSlotsAreNeverOverbooked, TestR2_9AnOutageThreeWays)
 //   - Renewals and returns of many agents are spread. (TestF6RenewalHerd,
 //     TestO6ReturnOfTheControlPlane)
 //   - Waits are told within 3 %. (TestQuantilesAreWithinThreePercent)

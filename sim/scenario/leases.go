@@ -28,6 +28,7 @@ type leases struct {
 	starts uint64
 
 	decisions uint64 // of operators
+	jobs      int    // that were to begin
 }
 
 func newLeases(r *run) (*leases, error) {

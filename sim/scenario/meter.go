@@ -36,6 +36,8 @@ type demandMeter struct {
 	used                     int64
 	waits                    []histogram // of allowed calls, by cost
 	tried, passed            []int64     // calls, by cost
+	running, most            int64       // slots in use
+	lost                     int64       // work whose permit was gone before it had ended
 }
 
 func newMeter(r *run) *meter {
@@ -149,7 +151,7 @@ func (m *meter) answered(s *stream, a *agent, cost int64, which int, waited time
 		w.Denials++
 		if m.model.free(acc) >= cost {
 			w.DenialsFree++
-			if acc.limit >= 0 && w.Used*100 < acc.inForce()*99 {
+			if acc.limit >= 0 && acc.inUse()*100 < acc.inForce()*99 {
 				w.DenialsWhileFree++
 			}
 		}

@@ -168,6 +168,9 @@ func (m *leases) quick(a *agent, s *stream, cost int64) (verdict, bool) {
 	if n == nil {
 		return verdict{unavailable: true}, true
 	}
+	if s.Hold > 0 {
+		return verdict{}, false // slots are asked for, never just taken
+	}
 	k := n.found[s.index]
 	if k == nil {
 		if k = n.core.Table.Find(s.Key); k == nil {
@@ -190,6 +193,10 @@ func (m *leases) quick(a *agent, s *stream, cost int64) (verdict, bool) {
 // slow is a caller who waits for the core's answer, as long as the shell lets it.
 func (m *leases) slow(c *call) {
 	n := m.nodes[c.agent.place]
+	if c.Hold > 0 {
+		n.start(c)
+		return
+	}
 	w := &core.Waiter{Key: c.Key, Cost: c.cost}
 	c.waiter = w
 	serial := c.serial

@@ -8,11 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quotalease/quotalease/ledger/quota"
 	"github.com/quotalease/quotalease/sim/trace"
 )
 
 var demandFields = []string{"name", "tenant", "dimension", "agents", "rate", "share", "constant", "bursts", "trace",
-	"from", "to", "costs", "clients"}
+	"from", "to", "costs", "clients", "hold"}
 
 func (p *parser) demands(n value) {
 	for _, item := range n.items("{dimension, rate}") {
@@ -56,7 +57,23 @@ func (p *parser) demand(n value) {
 	if x, ok := f["clients"]; ok {
 		d.Clients = clients(x)
 	}
+	p.hold(n, f, &d)
 	p.Demand = append(p.Demand, d)
+}
+
+// hold reads how long work holds its slots: calls for slots have to say, and no others can.
+func (p *parser) hold(n value, f map[string]value, d *Demand) {
+	dim, _ := p.Policy.Snapshot(1).Dimension(d.Key.Dimension)
+	slots := dim != nil && dim.Kind == quota.Concurrency
+	x, given := f["hold"]
+	switch {
+	case given && slots:
+		d.Hold = x.duration(time.Millisecond)
+	case given:
+		x.refuse("has no meaning here", "only with a dimension of kind concurrency")
+	case slots:
+		n.missing("hold", "how long the work of a call lasts, like 30s")
+	}
 }
 
 // shape reads how calls follow each other: one of rate (with constant or not), bursts and trace.

@@ -27,6 +27,9 @@ func (p *parser) baselines(n value) {
 		if x, ok := f["keep"]; ok {
 			b.Keep = int(x.whole(1, 1000))
 		}
+		if slices.ContainsFunc(p.Demand, func(d Demand) bool { return d.Hold > 0 }) {
+			item.refuse("counts units and knows no slots", "no baselines beside demand with hold")
+		}
 		p.Baselines = append(p.Baselines, b)
 	}
 }

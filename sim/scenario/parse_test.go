@@ -53,6 +53,8 @@ func TestBadScenariosAreRefusedWithTheirLine(t *testing.T) {
 		{"stop of one that is down", "cut: eu/0}\n  - {at: 5s, add: {eu: 1}}", "crash: eu/0}\n  - {at: 4s, stop: eu/0}", "s.yaml:14:timeline[1]: stop at 4s begins before the crash at 2s has ended"},
 		{"demand backwards", "rate: 10/s", "rate: 10/s, from: 8s, to: 7s", "s.yaml:11:demand[0]: from 8s to 7s is impossible"},
 		{"no such dimension", "dimension: exports,", "dimension: imports,", "s.yaml:11:demand[0].dimension: dimension \"imports\" is not defined"},
+		{"work without slots", "rate: 10/s", "rate: 10/s, hold: 3s", "s.yaml:11:demand[0].hold: has no meaning here; allowed: only with a dimension of kind concurrency"},
+		{"slots without work", "kind: period, limit: 10, period: {every: second}", "kind: concurrency, limit: 10, max_hold: 1m", "s.yaml:11:demand[0].hold: is missing; allowed: how long the work of a call lasts, like 30s"},
 		{"rate without time", "rate: 10/s", "rate: 10", "s.yaml:11:demand[0].rate: \"10\" is none"},
 		{"rate and bursts", "rate: 10/s", "rate: 10/s, bursts: {size: 1, every: 1s}", "s.yaml:11:demand[0]: 2 of rate, bursts and trace"},
 		{"trace that cannot be read", "rate: 10/s", "trace: away.csv", "s.yaml:11:demand[0].trace: "},

@@ -115,6 +115,8 @@ type DemandResult struct {
 	Allowed       int64        `json:"allowed"`
 	Used          int64        `json:"used"`
 	Amplification float64      `json:"amplification"`
+	RunningMost   int64        `json:"running_max"` // slots in use at one time
+	Lost          int64        `json:"lost"`        // work whose permit was gone before it had ended
 	Costs         []CostResult `json:"costs"`
 }
 
@@ -181,7 +183,8 @@ func (m *meter) result(method string) *Result {
 }
 
 func (d *demandMeter) result(of *Demand) DemandResult {
-	r := DemandResult{Name: of.Name, Requests: d.requests, Calls: d.calls, Allowed: d.allowed, Used: d.used, Amplification: ratio(d.requests, d.calls)}
+	r := DemandResult{Name: of.Name, Requests: d.requests, Calls: d.calls, Allowed: d.allowed, Used: d.used, Amplification: ratio(d.requests, d.calls),
+		RunningMost: d.most, Lost: d.lost}
 	for i, c := range of.Costs {
 		h := &d.waits[i]
 		r.Costs = append(r.Costs, CostResult{Cost: c.Cost, Calls: d.tried[i], Allowed: d.passed[i], Share: ratio(d.passed[i], d.tried[i]),
@@ -212,6 +215,7 @@ func (r *Result) Figures() map[string]float64 {
 	for _, d := range r.Demands {
 		figures["allowed_share:"+d.Name] = ratio(d.Allowed, d.Calls)
 		figures["amplification:"+d.Name] = d.Amplification
+		figures["running_max:"+d.Name], figures["lost:"+d.Name] = float64(d.RunningMost), float64(d.Lost)
 		for _, c := range d.Costs {
 			name := fmt.Sprintf("%s:%d", d.Name, c.Cost)
 			figures["allowed_share:"+name] = c.Share

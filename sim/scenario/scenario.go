@@ -62,7 +62,8 @@ type Demand struct {
 	Every    time.Duration // between bursts of one agent
 	From, To time.Duration
 	Costs    []CostShare
-	Calls    []Recording // of a trace
+	Calls    []Recording   // of a trace
+	Hold     time.Duration // of slots: how long the work of a call lasts
 	Clients  Clients
 }
 
