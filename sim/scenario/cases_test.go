@@ -220,6 +220,24 @@ func TestR2_9AnOutageThreeWays(t *testing.T) {
 	}
 }
 
+// Agents choose their leases' sizes by what they need: no one size for all is as good, at the same
+// safety.
+func TestALeaseSizeIsATrade(t *testing.T) {
+	t.Parallel()
+	large(t)
+	r := met(t, "eoq")
+	ours := r.Results[0]
+	for _, p := range r.Curve {
+		if p.Result.Overshoot != 0 {
+			t.Errorf("leases of %s pass the limit by %d", p.Value, p.Result.Overshoot)
+		}
+		if !p.Ours && p.Result.RoundTrips <= ours.RoundTrips && p.Result.Utilisation >= ours.Utilisation {
+			t.Errorf("leases of %s use %.1f %% with %d round trips, ours %.1f %% with %d", p.Value,
+				100*p.Result.Utilisation, p.Result.RoundTrips, 100*ours.Utilisation, ours.RoundTrips)
+		}
+	}
+}
+
 // Work holds its slots until it has ended: no more than the limit runs, and no fewer in want.
 func TestSlotsAreNeverOverbooked(t *testing.T) {
 	t.Parallel()

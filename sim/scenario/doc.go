@@ -24,6 +24,7 @@
 //     TestHeldUnitsAreFreedByAnOperator)
 //   - Work holds its slots until it has ended, through an outage too.
 //     (TestSlotsAreNeverOverbooked, TestR2_9AnOutageThreeWays)
+//   - The trade of lease sizes is shown at fixed safety. (TestALeaseSizeIsATrade)
 //   - Renewals and returns of many agents are spread. (TestF6RenewalHerd,
 //     TestO6ReturnOfTheControlPlane)
 //   - Waits are told within 3 %. (TestQuantilesAreWithinThreePercent)

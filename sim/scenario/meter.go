@@ -38,6 +38,7 @@ type demandMeter struct {
 	tried, passed            []int64     // calls, by cost
 	running, most            int64       // slots in use
 	lost                     int64       // work whose permit was gone before it had ended
+	series                   []DemandSample
 }
 
 func newMeter(r *run) *meter {
@@ -103,6 +104,9 @@ func (m *meter) sample() {
 		At: millis(m.now), Used: slices.Clone(a.region), Limit: a.window.Limit, Bound: a.window.Bound,
 		Outstanding: a.outstanding, Held: a.held,
 	})
+	for _, d := range m.demands {
+		d.series = append(d.series, DemandSample{At: millis(m.now), Calls: d.calls, Allowed: d.allowed, Running: d.running})
+	}
 }
 
 // arrived counts a call, however often it is sent.

@@ -71,6 +71,7 @@ func (n *node) pump() {
 	if !n.syncing {
 		if req := n.core.BuildSync(now); req != nil {
 			n.syncing = true
+			n.resize(req)
 			n.send(&message{Call: controlplane.Call{Sync: req}}, n.synced)
 		}
 	}
@@ -90,6 +91,20 @@ func (n *node) pump() {
 		return
 	}
 	n.pumpLater(max(next-n.boot(), n.now+100*time.Microsecond))
+}
+
+// resize asks for leases of the scenario's size, whatever the core would like: to see what its own
+// choice is worth. Repeats are resized alike.
+func (n *node) resize(req *pb.SyncRequest) {
+	if n.LeaseSize == 0 {
+		return
+	}
+	for _, ask := range req.GetAsks() {
+		if !ask.GetEmergency() {
+			ask.Want = max(n.LeaseSize, ask.GetNeed())
+			ask.Waiting = min(ask.GetWaiting(), ask.GetWant())
+		}
+	}
 }
 
 func (n *node) pumpLater(at time.Duration) {

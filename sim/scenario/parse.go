@@ -47,10 +47,15 @@ func Parse(name string, text []byte, set []Param, open func(string) (io.ReadClos
 	return s, nil
 }
 
-// With reads the same scenario with other parameters.
+// With reads the same scenario with other parameters. The seed stays, whoever set it.
 func (s *Scenario) With(set ...Param) (*Scenario, error) {
 	all := append(slices.Clone(s.Params), set...)
-	return Parse(s.source.name, s.source.text, all, s.source.open)
+	other, err := Parse(s.source.name, s.source.text, all, s.source.open)
+	if err != nil {
+		return nil, err
+	}
+	other.Seed = s.Seed
+	return other, nil
 }
 
 type parser struct {
@@ -63,7 +68,7 @@ type parser struct {
 }
 
 func (p *parser) read(root value) {
-	names := []string{"name", "description", "params", "seed", "start", "duration", "control_plane", "policy",
+	names := []string{"name", "description", "params", "seed", "start", "duration", "control_plane", "lease_size", "policy",
 		"regions", "demand", "timeline", "baselines", "sweep", "expect"}
 	if root.yaml.Kind == yaml.MappingNode {
 		p.params(root)
@@ -99,6 +104,9 @@ func (p *parser) read(root value) {
 		if c, ok := n.fields("commit")["commit"]; ok {
 			p.Commit = c.duration(0)
 		}
+	}
+	if n, ok := f["lease_size"]; ok && n.yaml.Value != "auto" {
+		p.LeaseSize = n.whole(1, 1<<50)
 	}
 	if n, ok := f["policy"]; ok {
 		p.Policy = p.policy(n)

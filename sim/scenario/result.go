@@ -107,17 +107,25 @@ type Sample struct {
 	Held        int64
 }
 
+// DemandSample is a moment of one stream of calls: all so far.
+type DemandSample struct {
+	At             Millis
+	Calls, Allowed int64
+	Running        int64 // slots in use
+}
+
 // DemandResult is what became of one stream of calls.
 type DemandResult struct {
-	Name          string       `json:"name"`
-	Requests      int64        `json:"requests"`
-	Calls         int64        `json:"calls"`
-	Allowed       int64        `json:"allowed"`
-	Used          int64        `json:"used"`
-	Amplification float64      `json:"amplification"`
-	RunningMost   int64        `json:"running_max"` // slots in use at one time
-	Lost          int64        `json:"lost"`        // work whose permit was gone before it had ended
-	Costs         []CostResult `json:"costs"`
+	Name          string         `json:"name"`
+	Requests      int64          `json:"requests"`
+	Calls         int64          `json:"calls"`
+	Allowed       int64          `json:"allowed"`
+	Used          int64          `json:"used"`
+	Amplification float64        `json:"amplification"`
+	RunningMost   int64          `json:"running_max"` // slots in use at one time
+	Lost          int64          `json:"lost"`        // work whose permit was gone before it had ended
+	Series        []DemandSample `json:"-"`
+	Costs         []CostResult   `json:"costs"`
 }
 
 // CostResult is how calls of one cost fared. Waits are those of allowed calls.
@@ -184,7 +192,7 @@ func (m *meter) result(method string) *Result {
 
 func (d *demandMeter) result(of *Demand) DemandResult {
 	r := DemandResult{Name: of.Name, Requests: d.requests, Calls: d.calls, Allowed: d.allowed, Used: d.used, Amplification: ratio(d.requests, d.calls),
-		RunningMost: d.most, Lost: d.lost}
+		RunningMost: d.most, Lost: d.lost, Series: d.series}
 	for i, c := range of.Costs {
 		h := &d.waits[i]
 		r.Costs = append(r.Costs, CostResult{Cost: c.Cost, Calls: d.tried[i], Allowed: d.passed[i], Share: ratio(d.passed[i], d.tried[i]),

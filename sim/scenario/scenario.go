@@ -16,6 +16,7 @@ type Scenario struct {
 	Start       time.Time
 	Duration    time.Duration
 	Commit      time.Duration // how long a transaction of the control plane takes
+	LeaseSize   int64         // that agents ask for; 0: what they choose themselves
 	Policy      *policy.Document
 	Regions     []Region
 	Demand      []Demand
