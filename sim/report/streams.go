@@ -1,11 +1,22 @@
 package report
 
 import (
+	"math"
+
 	"github.com/quotalease/quotalease/sim/scenario"
 )
 
-// stretch is how many samples a point of a share is of: fewer are noise.
-const stretch = 8
+// stretch is how many samples a point of a share is of: those of a window of the first key, if
+// there are many windows, for within one a share only falls. Fewer than some are noise.
+func stretch(r *scenario.Result) int {
+	const least = 8
+	windows := of(r, r.Windows[0].Key)
+	if len(windows) < least || len(r.Series) < 2 {
+		return least
+	}
+	step := r.Series[1].At - r.Series[0].At
+	return max(least, int(math.Round(float64((windows[2].Start-windows[1].Start)/step))))
+}
 
 // streams shows what became of each stream of calls, where there are several, and the work that
 // ran, where there was any.
@@ -27,6 +38,7 @@ func shares(s *scenario.Scenario, r *scenario.Result) figure {
 	c := overTime("share of calls that were allowed over time, by stream", s, 100)
 	c.yWords = func(v float64) string { return trim(v) + " %" }
 	f := figure{Title: "Calls that were allowed, stream by stream", Text: "The share of calls that passed, as callers saw it."}
+	stretch := stretch(r)
 	for i, d := range r.Demands {
 		var line []point
 		for j := stretch; j < len(d.Series); j += stretch {

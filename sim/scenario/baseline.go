@@ -26,7 +26,7 @@ func newModel(r *run, b Baseline) (model, error) {
 	case CentralCounter:
 		return &central{run: r, timeout: b.Timeout}, nil
 	}
-	return nil, fmt.Errorf("run method %q: there is none", b.Method)
+	return nil, fmt.Errorf("run method %q: there is not valid", b.Method)
 }
 
 // split gives every instance a share of its own, by its configuration: no instance knows of

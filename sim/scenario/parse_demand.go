@@ -116,6 +116,21 @@ func (p *parser) shape(n value, f map[string]value, d *Demand) {
 	}
 }
 
+// leaseSize reads what agents ask for; 0: what they choose.
+func (n value) leaseSize() int64 {
+	const most = int64(1) << 50
+	allowed := fmt.Sprintf("auto, or a whole number from 1 to %d", most)
+	s, ok := n.text(allowed)
+	if !ok || s == "auto" {
+		return 0
+	}
+	size, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || size < 1 || size > most {
+		n.refuse(fmt.Sprintf("%q is not valid", shorten(s)), allowed)
+	}
+	return size
+}
+
 func zipf(n value) float64 {
 	const allowed = "even, or zipf and an exponent up to 5, like zipf 1.1"
 	s, ok := n.text(allowed)
@@ -125,7 +140,7 @@ func zipf(n value) float64 {
 	exponent, found := strings.CutPrefix(s, "zipf ")
 	v, isNumber := parseNumber(exponent)
 	if !found || !isNumber || v <= 0 || v > 5 {
-		n.refuse(fmt.Sprintf("%q is none", shorten(s)), allowed)
+		n.refuse(fmt.Sprintf("%q is not valid", shorten(s)), allowed)
 	}
 	return v
 }

@@ -75,7 +75,7 @@ func (p *parser) expect(n value) {
 		}
 		words := strings.Fields(s)
 		if len(words) != 3 || !slices.Contains([]string{"<=", ">=", "="}, words[1]) {
-			item.refuse(fmt.Sprintf("%q is none", shorten(s)), "a figure, one of <=, >= and =, and a number")
+			item.refuse(fmt.Sprintf("%q is not valid", shorten(s)), "a figure, one of <=, >= and =, and a number")
 			continue
 		}
 		v, isNumber := parseNumber(words[2])
