@@ -220,6 +220,37 @@ func TestR2_9AnOutageThreeWays(t *testing.T) {
 	}
 }
 
+// A minute of the hour: each call is decided by the core of the agent that it reached.
+func TestAThousandAgentsDecideForThemselves(t *testing.T) {
+	t.Parallel()
+	large(t)
+	r := met(t, "hour-1000", Param{"duration", "1m"}).Results[0]
+	if r.Calls < 590_000 || r.Allowed < r.Calls*99/100 {
+		t.Errorf("%d of %d calls passed, want nearly all of 600,000", r.Allowed, r.Calls)
+	}
+	if r.RoundTrips*50 > r.Calls {
+		t.Errorf("%d calls made %d round trips", r.Calls, r.RoundTrips)
+	}
+}
+
+// BenchmarkAThousandAgents is what a decision costs with all that lies behind it. An hour of a
+// thousand agents has 36 million of them.
+func BenchmarkAThousandAgents(b *testing.B) {
+	s, err := Builtin("hour-1000", Param{"duration", "30s"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	calls := int64(0)
+	for b.Loop() {
+		r, err := Run(b.Context(), s, &Progress{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		calls += r.Results[0].Calls
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(calls), "ns/call")
+}
+
 // Agents choose their leases' sizes by what they need: no one size for all is as good, at the same
 // safety.
 func TestALeaseSizeIsATrade(t *testing.T) {

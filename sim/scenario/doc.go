@@ -24,6 +24,8 @@
 //     TestHeldUnitsAreFreedByAnOperator)
 //   - Work holds its slots until it has ended, through an outage too.
 //     (TestSlotsAreNeverOverbooked, TestR2_9AnOutageThreeWays)
+//   - Every call is decided by the core of the agent that it reached, a thousand agents or more.
+//     (TestAThousandAgentsDecideForThemselves)
 //   - The trade of lease sizes is shown at fixed safety. (TestALeaseSizeIsATrade)
 //   - Renewals and returns of many agents are spread. (TestF6RenewalHerd,
 //     TestO6ReturnOfTheControlPlane)
