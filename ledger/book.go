@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"slices"
@@ -32,9 +33,9 @@ type Book struct {
 
 	accounts     map[AccountID]*Account
 	grants       map[ID]*Grant
-	ofAccount    map[AccountID][]*Grant        // the same grants, by account, in the order loaded or made
-	interested   map[quota.Key][]Participant   // in each key, as loaded: the store's own, never changed
-	seen         map[participantID]Participant // those that this book changed
+	ofAccount    map[AccountID][]*Grant           // the same grants, by account, in the order loaded or made
+	interested   map[quota.Key][]Participant      // in each key, as loaded: the store's own, never changed
+	seen         map[quota.Key]map[ID]Participant // those that this book changed
 	incarnations map[ID]*Incarnation
 	expired      map[AccountID]bool // due leases of the account were closed in this book
 
@@ -59,7 +60,7 @@ func NewBook(l Loaded) *Book {
 		grants:            make(map[ID]*Grant, len(l.Grants)),
 		ofAccount:         make(map[AccountID][]*Grant, len(l.Accounts)),
 		interested:        l.Participants,
-		seen:              map[participantID]Participant{},
+		seen:              map[quota.Key]map[ID]Participant{},
 		incarnations:      make(map[ID]*Incarnation, len(l.Incarnations)),
 		expired:           map[AccountID]bool{},
 		dirtyAccounts:     map[AccountID]bool{},
@@ -308,8 +309,8 @@ func (b *Book) Changes() Changes {
 	}
 	slices.SortFunc(c.Folded, CompareIDs)
 	c.FoldedTally = b.foldedTallies
-	for _, p := range b.seen {
-		c.Participants = append(c.Participants, p)
+	for _, seen := range b.seen {
+		c.Participants = slices.AppendSeq(c.Participants, maps.Values(seen))
 	}
 	slices.SortFunc(c.Participants, func(x, y Participant) int {
 		return cmp.Or(compareKeys(x.Key, y.Key), CompareIDs(x.Agent, y.Agent))
@@ -327,7 +328,7 @@ func (b *Book) Changes() Changes {
 }
 
 // CompareIDs orders ids as the stores do, byte by byte: those of UUIDv7 by their time.
-func CompareIDs(x, y ID) int { return slices.Compare(x[:], y[:]) }
+func CompareIDs(x, y ID) int { return bytes.Compare(x[:], y[:]) }
 
 func compareKeys(x, y quota.Key) int {
 	return cmp.Or(cmp.Compare(x.Tenant, y.Tenant), cmp.Compare(x.Dimension, y.Dimension))

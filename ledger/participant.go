@@ -16,11 +16,6 @@ type Participant struct {
 	Demand   Units // what it last asked for: unknown demand is 0, and not zero demand
 }
 
-type participantID struct {
-	key   quota.Key
-	agent ID
-}
-
 // Demand is what one agent of a region last wanted of a key; 0 units: not known.
 type Demand struct {
 	Region string
@@ -28,34 +23,32 @@ type Demand struct {
 }
 
 // participant finds an agent's interest in a key, as it is in this book.
-func (b *Book) participant(id participantID) (Participant, bool) {
-	if p, ok := b.seen[id]; ok {
+func (b *Book) participant(key quota.Key, agent ID) (Participant, bool) {
+	if p, ok := b.seen[key][agent]; ok {
 		return p, true
 	}
-	for i := range b.interested[id.key] {
-		if p := &b.interested[id.key][i]; p.Agent == id.agent {
-			return *p, true
+	known := b.interested[key]
+	for i := range known {
+		if known[i].Agent == agent {
+			return known[i], true
 		}
 	}
 	return Participant{}, false
 }
 
-// each calls do for every agent that counts in N, in any order.
+// each calls do for every agent that counts in N, in any order. There may be thousands, and
+// every ask comes here: maps that are keyed by strings are looked up outside of the loop.
 func (b *Book) each(key quota.Key, t Terms, do func(*Participant)) {
 	since := b.countedSince(t)
-	for i := range b.interested[key] {
-		p := &b.interested[key][i]
-		if len(b.seen) > 0 {
-			if _, newer := b.seen[participantID{key, p.Agent}]; newer {
-				continue
-			}
-		}
-		if p.LastSeen.After(since) {
+	known, seen := b.interested[key], b.seen[key]
+	for i := range known {
+		p := &known[i]
+		if _, newer := seen[p.Agent]; !newer && p.LastSeen.After(since) {
 			do(p)
 		}
 	}
-	for id, p := range b.seen {
-		if id.key == key && p.LastSeen.After(since) {
+	for _, p := range seen {
+		if p.LastSeen.After(since) {
 			do(&p)
 		}
 	}
@@ -64,8 +57,7 @@ func (b *Book) each(key quota.Key, t Terms, do func(*Participant)) {
 // See notes an agent's interest in a key, where it is, and what it wants; 0 leaves what was
 // known of that.
 func (b *Book) See(key quota.Key, agent ID, region string, demand Units) {
-	id := participantID{key, agent}
-	p, known := b.participant(id)
+	p, known := b.participant(key, agent)
 	if !known {
 		p = Participant{Key: key, Agent: agent}
 	}
@@ -77,9 +69,13 @@ func (b *Book) See(key quota.Key, agent ID, region string, demand Units) {
 	if demand > 0 {
 		p.Demand = demand
 	}
-	if p != was || !known {
-		b.seen[id] = p
+	if p == was && known {
+		return
 	}
+	if b.seen[key] == nil {
+		b.seen[key] = map[ID]Participant{}
+	}
+	b.seen[key][agent] = p
 }
 
 // countedSince is the moment since when an agent must have been seen to count in N: within

@@ -85,7 +85,7 @@ func TestScenarioFlagsAreChecked(t *testing.T) {
 		{[]string{"--list", "--scenario", "herd"}, "only without --scenario"},
 		{[]string{"--scenario", "away"}, "allowed: a file, or one of: "},
 		{[]string{"--scenario", "fleet-512", "--set", "agents"}, "allowed: name=value"},
-		{[]string{"--scenario", "fleet-512", "--set", "limits=1"}, "params.limits: the scenario has no such parameter; allowed: one of: agents, limit"},
+		{[]string{"--scenario", "fleet-512", "--set", "limits=1"}, "params.limits: the scenario has no such parameter; allowed: agents, limit, trips"},
 	} {
 		r := console{}.run(t, append([]string{"sim"}, c.args...)...)
 		r.expect(t, exitRefused)

@@ -1,8 +1,8 @@
 package memory
 
 import (
-	"cmp"
 	"slices"
+	"time"
 
 	"github.com/quotalease/quotalease/ledger"
 	"github.com/quotalease/quotalease/ledger/quota"
@@ -37,20 +37,20 @@ func (ix *index) remove(r *record) {
 	}
 }
 
-func soonestClosed(x, y *record) int {
-	return cmp.Or(x.grant.ClosesAt.Compare(y.grant.ClosesAt), ledger.CompareIDs(x.grant.ID, y.grant.ID))
-}
+func soonestClosed(x, y *record) int { return earlier(x.grant.ClosesAt, y.grant.ClosesAt, x, y) }
 
-func soonestEnded(x, y *record) int {
-	return cmp.Or(x.grant.EndsAt.Compare(y.grant.EndsAt), ledger.CompareIDs(x.grant.ID, y.grant.ID))
-}
+func soonestEnded(x, y *record) int { return earlier(x.grant.EndsAt, y.grant.EndsAt, x, y) }
 
-func oldestIssued(x, y *record) int {
-	return cmp.Or(x.grant.IssuedAt.Compare(y.grant.IssuedAt), ledger.CompareIDs(x.grant.ID, y.grant.ID))
-}
+func oldestIssued(x, y *record) int { return earlier(x.grant.IssuedAt, y.grant.IssuedAt, x, y) }
 
-func longestUntouched(x, y *record) int {
-	return cmp.Or(x.grant.UpdatedAt.Compare(y.grant.UpdatedAt), ledger.CompareIDs(x.grant.ID, y.grant.ID))
+func longestUntouched(x, y *record) int { return earlier(x.grant.UpdatedAt, y.grant.UpdatedAt, x, y) }
+
+// earlier orders by a time. Times differ as a rule: only of one moment are the ids compared.
+func earlier(xAt, yAt time.Time, x, y *record) int {
+	if c := xAt.Compare(yAt); c != 0 {
+		return c
+	}
+	return byID(x, y)
 }
 
 func byID(x, y *record) int { return ledger.CompareIDs(x.grant.ID, y.grant.ID) }

@@ -19,7 +19,7 @@ const (
 type chart struct {
 	body   strings.Builder
 	notes  strings.Builder // above everything else
-	marked []point         // places of marks, so that none covers another
+	dots   []dot
 	x0, x1 float64
 	y1     float64
 	label  string // for those who cannot see it
@@ -38,13 +38,13 @@ func newChart(label string, x0, x1, most float64) *chart {
 	return &chart{label: label, x0: x0, x1: x1, y1: ceiling(most), xStep: ceiling((x1 - x0) / 9), xWords: short, yWords: short}
 }
 
-// ceiling is the next round number: 1, 2, 2.5 or 5 and zeros.
+// ceiling is the next round number: 1, 1.5, 2, 2.5 or 5 and zeros.
 func ceiling(v float64) float64 {
 	if v <= 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return 1
 	}
 	unit := math.Pow(10, math.Floor(math.Log10(v)))
-	for _, f := range []float64{1, 2, 2.5, 5, 10} {
+	for _, f := range []float64{1, 1.5, 2, 2.5, 5, 10} {
 		if v <= f*unit*(1+1e-9) {
 			return f * unit
 		}
@@ -107,31 +107,12 @@ func (c *chart) band(from, to float64, says string) {
 	fmt.Fprintf(&c.notes, `<text class="note" x="%.1f" y="%.1f">%s</text>`, min(x+4, width-right-120), top+11, html.EscapeString(says))
 }
 
-// dot marks a point. Its words stand beside it unless they would cover those of another.
-func (c *chart) dot(class string, p point, words string) {
-	x, y := c.px(p.x), c.py(p.y)
-	fmt.Fprintf(&c.notes, `<circle class="dot %s" cx="%.1f" cy="%.1f" r="4.5"><title>%s</title></circle>`, class, x, y, html.EscapeString(words))
-	for _, m := range c.marked {
-		if math.Abs(m.x-x) < 80 && math.Abs(m.y-y) < 13 {
-			return
-		}
-	}
-	c.marked = append(c.marked, point{x, y})
-	anchor, beside := "start", 9.0
-	if x > width*0.85 {
-		anchor, beside = "end", -9
-	}
-	fmt.Fprintf(&c.notes, `<text class="mark" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, x+beside, y+4, html.EscapeString(words))
-}
-
-// mark writes below a point.
-func (c *chart) mark(p point, words string) {
-	fmt.Fprintf(&c.notes, `<text class="mark" x="%.1f" y="%.1f">%s</text>`, c.px(p.x)-4, c.py(p.y)+20, html.EscapeString(words))
-}
-
 // marks is how many steps make the whole scale, so that each ends at a round number.
 func marks(y1 float64) int {
-	if first := y1 / math.Pow(10, math.Floor(math.Log10(y1)+1e-9)); math.Abs(first-2) < 1e-6 {
+	switch first := y1 / math.Pow(10, math.Floor(math.Log10(y1)+1e-9)); {
+	case math.Abs(first-1.5) < 1e-6:
+		return 3
+	case math.Abs(first-2) < 1e-6:
 		return 4
 	}
 	return 5
@@ -159,6 +140,7 @@ func (c *chart) svg() template.HTML {
 	}
 	b.WriteString(c.body.String())
 	b.WriteString(c.notes.String())
+	b.WriteString(c.dotted())
 	b.WriteString("</svg>")
 	return template.HTML(b.String()) //nolint:gosec // every text in it was escaped above
 }

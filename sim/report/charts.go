@@ -237,18 +237,17 @@ func trade(r *scenario.Report) figure {
 	}
 	c.line("c0", line)
 	for _, p := range r.Curve {
-		switch {
-		case math.IsNaN(p.Result.Utilisation):
-		case p.Ours: // its mark stands below, so that none covers another
-			at := scale(p)
-			c.dot("warn", at, "")
-			c.mark(at, fmt.Sprintf("ours (%s)", p.Value))
-		default:
+		if !p.Ours && !math.IsNaN(p.Result.Utilisation) {
 			c.dot("c0", scale(p), p.Value)
+		}
+	}
+	for _, p := range r.Curve {
+		if p.Ours && !math.IsNaN(p.Result.Utilisation) {
+			c.dot("warn", scale(p), fmt.Sprintf("ours (%s)", p.Value))
 		}
 	}
 	c.yWords = func(v float64) string { return trim(100*(from+v*(1-from))) + " %" }
 	return figure{Title: "Lease size: round trips against utilisation",
-		Text:   "One point for each " + words(r.Scenario.Sweep.Param) + ", at the same safety: a small lease costs round trips, a large one strands units.",
+		Text:   "One point for each " + words(r.Scenario.Sweep.Param) + ", all at the same safety. A small lease costs round trips, and callers find nothing meanwhile; a large one strands units with agents that do not need them. The best place is the upper left.",
 		Legend: []legend{{"c0", "fixed size"}, {"warn", "what the product chooses by itself"}}, SVG: c.svg()}
 }

@@ -11,4 +11,5 @@
 //     (TestChartsAreWellFormed)
 //   - A chart's scale ends at a round number above all that it shows.
 //     (TestScalesEndAtRoundNumbers)
+//   - The name of a point covers no other point and no other name. (TestNamesOfPointsCoverNothing)
 package report

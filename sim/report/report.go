@@ -56,6 +56,7 @@ func Write(w io.Writer, r *scenario.Report) error {
 	if len(r.Results) > 1 {
 		v.Figures = append(v.Figures, useByWindow(r))
 	}
+	v.Figures = append(v.Figures, streams(s, ours)...)
 	v.Figures = append(v.Figures, useOverTime(s, ours), roundTrips(s, ours), denials(s, ours), load(s, ours))
 	if err := page.Execute(w, v); err != nil {
 		return fmt.Errorf("write the page of %s: %w", s.Name, err)

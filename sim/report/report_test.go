@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -117,9 +118,41 @@ func TestChartsAreWellFormed(t *testing.T) {
 	}
 }
 
+func TestNamesOfPointsCoverNothing(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		c := newChart("points", 0, 10, 10)
+		for i, p := range rapid.SliceOfN(rapid.IntRange(0, 120), 1, 12).Draw(t, "points") {
+			c.dot("c0", point{float64(p%11) + 0.3, float64(p/11) / 10 * 9}, strings.Repeat("8", 1+i%4))
+		}
+		drawn := c.dotted()
+		if n := strings.Count(drawn, "<circle"); n != len(c.dots) {
+			t.Fatalf("%d of %d points are drawn", n, len(c.dots))
+		}
+		if len(c.dots) == 1 && !strings.Contains(drawn, "<text") {
+			t.Fatal("a lone point has no name")
+		}
+		var names []box
+		for _, m := range regexp.MustCompile(`<text class="mark" x="([0-9.]+)" y="([0-9.]+)">(8+)<`).FindAllStringSubmatch(drawn, -1) {
+			x, _ := strconv.ParseFloat(m[1], 64)
+			y, _ := strconv.ParseFloat(m[2], 64)
+			name := box{x + 0.1, y + 2 - lineOf + 0.1, x + letter*float64(len(m[3])) - 0.1, y + 2 - 0.1}
+			for _, d := range c.dots {
+				if name.meets(d.box()) {
+					t.Fatalf("the name at %.0f, %.0f covers the point at %.0f, %.0f", x, y, d.x, d.y)
+				}
+			}
+			if meetsAny(name, names) {
+				t.Fatalf("two names meet at %.0f, %.0f", x, y)
+			}
+			names = append(names, name)
+		}
+	})
+}
+
 func TestScalesEndAtRoundNumbers(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ most, end float64 }{{0, 1}, {1, 1}, {1.1, 2}, {2.2, 2.5}, {980, 1000}, {1001, 2000}, {4.9e6, 5e6}} {
+	for _, c := range []struct{ most, end float64 }{{0, 1}, {1, 1}, {1.1, 1.5}, {1.6, 2}, {2.2, 2.5}, {980, 1000}, {1001, 1500}, {4.9e6, 5e6}} {
 		if end := ceiling(c.most); end != c.end {
 			t.Errorf("a scale up to %g ends at %g, want %g", c.most, end, c.end)
 		}

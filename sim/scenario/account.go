@@ -17,13 +17,16 @@ type account struct {
 	kind     quota.Kind
 	class    quota.Class
 	calendar quota.Calendar
-	limit    int64 // in force; -1: unlimited
+	limit    int64 // by the policy in force; -1: unlimited
+	credit   int64 // of the present window
+	freed    int64 // of its held units, which may have been used
 	budget   int64
 	bound    int64   // what a window may end with; -1: unlimited
 	rate     float64 // a second, of a rate key
 	debt     float64 // of a rate key: what was used and has not come back
 	debtAt   time.Duration
-	region   []int64 // used in the present window, by region
+	running  int64   // slots in use
+	region   []int64 // used in the present window, by region; of slots: in use
 
 	window *Window // the present one
 	before *Window
@@ -66,9 +69,27 @@ func (a *account) retake(s *policy.Snapshot) bool {
 		a.bound = controlplane.ComputeBound(of).GetMost()
 	}
 	if w := a.window; w != nil {
-		w.Limit, w.Bound = most(w.Limit, a.limit), most(w.Bound, a.bound)
+		a.raise(w)
 	}
 	return was >= 0 && (a.limit < 0 || a.limit > was)
+}
+
+// inForce is the limit of the present window; -1: unlimited.
+func (a *account) inForce() int64 {
+	if a.limit < 0 {
+		return a.limit
+	}
+	return a.limit + a.credit
+}
+
+// raise lets the present window's largest limit and bound grow with what is in force.
+func (a *account) raise(w *Window) {
+	w.Limit = most(w.Limit, a.inForce())
+	if a.bound < 0 {
+		w.Bound = -1
+	} else {
+		w.Bound = most(w.Bound, a.bound+a.credit+a.freed)
+	}
 }
 
 func number(l quota.Limit) int64 {
@@ -112,7 +133,12 @@ func (a *account) roll() {
 			a.window.Limit = int64(a.rate * length.Seconds())
 			a.window.Bound = a.window.Limit + a.limit + a.budget
 		}
+		a.credit, a.freed = 0, 0
 		a.all = append(a.all, a.window)
+		if a.kind == quota.Concurrency {
+			a.window.Used, a.window.whole = a.running, false // most at one time, and no demand says what would be all
+			continue
+		}
 		clear(a.region)
 	}
 }
@@ -125,7 +151,12 @@ func (a *account) use(at time.Duration, cost int64, region int) {
 	} else {
 		a.region[region] += cost
 	}
-	w.Used += cost
+	if a.kind == quota.Concurrency {
+		a.running += cost
+		w.Used = max(w.Used, a.running)
+	} else {
+		w.Used += cost
+	}
 	switch {
 	case a.limit < 0:
 	case a.kind == quota.RateLimit:
@@ -134,9 +165,26 @@ func (a *account) use(at time.Duration, cost int64, region int) {
 		}
 		a.debt += float64(cost)
 		w.Overshoot = max(w.Overshoot, int64(a.debt-float64(a.limit+a.budget)+0.999))
+	case a.kind == quota.Concurrency:
+		w.Overshoot = max(w.Overshoot, a.running-w.Limit)
 	case a.kind == quota.Period:
 		w.Overshoot = max(w.Overshoot, w.Used-w.Limit)
 	}
+}
+
+// ended is the end of work that held slots.
+func (a *account) ended(slots int64, region int) {
+	a.roll()
+	a.running -= slots
+	a.region[region] -= slots
+}
+
+// inUse is what counts against the limit now.
+func (a *account) inUse() int64 {
+	if a.kind == quota.Concurrency {
+		return a.running
+	}
+	return a.window.Used
 }
 
 func (r *run) startOf(w *Window) time.Duration { return time.Duration(float64(w.Start) * 1e6) }

@@ -26,7 +26,7 @@ func newModel(r *run, b Baseline) (model, error) {
 	case CentralCounter:
 		return &central{run: r, timeout: b.Timeout}, nil
 	}
-	return nil, fmt.Errorf("run method %q: there is none", b.Method)
+	return nil, fmt.Errorf("run method %q: there is not valid", b.Method)
 }
 
 // split gives every instance a share of its own, by its configuration: no instance knows of
@@ -89,6 +89,8 @@ func (m *split) quick(a *agent, s *stream, cost int64) (verdict, bool) {
 }
 
 func (m *split) slow(*call)               {}
+func (m *split) stop(a *agent)            { m.crash(a) }
+func (m *split) adjusted(Event)           {} // a share is configured: nobody tells the instances
 func (m *split) links(*agent)             {}
 func (m *split) down(bool)                {}
 func (m *split) finish() error            { return nil }
@@ -105,6 +107,7 @@ type central struct {
 
 func (m *central) begin(*agent) {}
 func (m *central) crash(*agent) {}
+func (m *central) stop(*agent)  {}
 
 func (m *central) quick(*agent, *stream, int64) (verdict, bool) { return verdict{}, false }
 
@@ -122,7 +125,7 @@ func (m *central) slow(c *call) {
 		acc := c.account
 		acc.roll()
 		v := verdict{reason: quota.Exhausted, retryIn: acc.ends - m.now}
-		if acc.window.Used+acc.window.promised+c.cost <= acc.limit || acc.limit < 0 {
+		if acc.window.Used+acc.window.promised+c.cost <= acc.inForce() || acc.limit < 0 {
 			v = verdict{allowed: true, spent: m.now}
 			acc.window.promised += c.cost
 		}
@@ -140,8 +143,9 @@ func (m *central) slow(c *call) {
 	})
 }
 
+func (m *central) adjusted(Event)           {}
 func (m *central) links(*agent)             {}
 func (m *central) down(is bool)             { m.isDown = is }
 func (m *central) finish() error            { return nil }
 func (m *central) applied(*policy.Document) {}
-func (m *central) free(a *account) int64    { return a.limit - a.window.Used - a.window.promised }
+func (m *central) free(a *account) int64    { return a.inForce() - a.window.Used - a.window.promised }

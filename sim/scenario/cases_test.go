@@ -75,17 +75,70 @@ func TestO6ReturnOfTheControlPlane(t *testing.T) {
 	}
 }
 
-func TestR2_15ARaiseIsFeltWithinASecond(t *testing.T) {
+// A raise, a credit, and what agents give back that stop: all that are out of units feel it.
+func TestR2_15MoreUnitsAreFeltWithinASecond(t *testing.T) {
 	t.Parallel()
-	if r := met(t, "raise").Results[0]; r.FeltAgents != 20 {
-		t.Errorf("%d agents felt the raise, want 20", r.FeltAgents)
+	for _, name := range []string{"raise", "credit", "freed"} {
+		if r := met(t, name).Results[0]; r.FeltAgents != 20 {
+			t.Errorf("%s: %d agents felt it, want 20", name, r.FeltAgents)
+		}
 	}
 }
 
-func TestR2_15ARaiseIsFeltWithinATTLWithoutWatch(t *testing.T) {
+func TestR2_15MoreUnitsAreFeltWithinATTLWithoutWatch(t *testing.T) {
 	t.Parallel()
-	if r := met(t, "raise-unheard").Results[0]; r.FeltAgents != 20 {
-		t.Errorf("%d agents felt the raise, want 20", r.FeltAgents)
+	for _, name := range []string{"raise-unheard", "credit-unheard", "freed-unheard"} {
+		if r := met(t, name).Results[0]; r.FeltAgents != 20 {
+			t.Errorf("%s: %d agents felt it, want 20", name, r.FeltAgents)
+		}
+	}
+}
+
+// What an operator credits is the window's, and no longer: the next one has its limit.
+func TestACreditIsOfItsWindow(t *testing.T) {
+	t.Parallel()
+	r := report(t, "credit", Param{"duration", "2m"}).Results[0]
+	for i, want := range []int64{4000, 1000} {
+		if w := r.Windows[i]; w.Used != want || w.Limit != want || w.Overshoot != 0 {
+			t.Errorf("window %d: %d of %d were used, %d over it; want all %d", i, w.Used, w.Limit, w.Overshoot, want)
+		}
+	}
+}
+
+// Units that a crashed agent held are held for good, until an operator frees them: then others
+// may use them, and what the crashed one used of them shows as use over the limit, within bounds.
+func TestHeldUnitsAreFreedByAnOperator(t *testing.T) {
+	t.Parallel()
+	const text = `name: held
+description: a crashed agent's units are freed
+params: {frees: 1}
+duration: 1m
+policy: |
+  dimensions:
+    - {name: exports, kind: period, limit: 1000, period: {every: minute}, class: hard, overshoot: 50%, lease: {ttl: 5s, grace: 1s}}
+regions:
+  - {name: eu, agents: 4}
+demand:
+  - {dimension: exports, rate: 100/s}
+timeline:
+  - {at: 5s, crash: eu/0}
+  - {at: 30s, release: {dimension: exports, units: "${frees}"}}
+`
+	run := func(frees string) *Result {
+		s, err := Parse("held.yaml", []byte(text), []Param{{"frees", frees}}, noTraces)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Run(t.Context(), s, &Progress{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Results[0]
+	}
+	few, many := run("1"), run("1000")
+	used, bound := many.Windows[0].Used, many.Windows[0].Bound
+	if used < few.Windows[0].Used+10 || used > bound {
+		t.Errorf("%d were used with one unit freed, %d of at most %d with all of them", few.Windows[0].Used, used, bound)
 	}
 }
 
@@ -128,13 +181,16 @@ func busiest(load []int32) (most, mean int64) {
 func TestFleetsUseTheLimitAndNoMore(t *testing.T) {
 	t.Parallel()
 	large(t)
-	for _, agents := range []string{"2", "8", "32", "128"} {
+	for _, agents := range []string{"2", "8", "32", "128", "256", "512"} {
 		r := report(t, "fleet-512", Param{"agents", agents}).Results[0]
 		if r.Overshoot != 0 || r.LedgerOver != 0 {
 			t.Errorf("%s agents: %d over the limit, by the ledger %d", agents, r.Overshoot, r.LedgerOver)
 		}
 		if r.Utilisation < 0.99 {
 			t.Errorf("%s agents use %.2f %% of the limit, want 99", agents, 100*r.Utilisation)
+		}
+		if agents == "512" && r.TripsMean > 2 {
+			t.Errorf("each of 512 agents makes %.2f round trips a window, want 2 at most", r.TripsMean)
 		}
 	}
 }
@@ -144,12 +200,102 @@ func TestR2_10ALargeRegionDoesNotTakeEveryLeaseFirst(t *testing.T) {
 	met(t, "large-region")
 }
 
-// New exports end with their leases, free reads go on and are counted.
+// New exports end with their leases, thumbnails go on from an allowance, free reads go on and are
+// counted, and renders that run are not cut.
 func TestR2_9AnOutageThreeWays(t *testing.T) {
 	t.Parallel()
 	r := met(t, "outage-three-ways").Results[0]
 	if r.Unavailable == 0 || r.Denials > r.Unavailable/10 {
 		t.Errorf("%d calls were answered as an outage, %d as denials", r.Unavailable, r.Denials)
+	}
+	var renders []*Window
+	for _, w := range r.Windows {
+		if w.Key == "acme/renders" {
+			renders = append(renders, w)
+		}
+	}
+	// Most that ran in each 4 s: 16 s after the last lease has ended, and as the outage ends.
+	if before, at, end := renders[15].Used, renders[24].Used, renders[44].Used; before == 0 || at < before-2 || end != 0 {
+		t.Errorf("%d renders ran as the outage began, %d after 36 s of it, %d at its end", before, at, end)
+	}
+}
+
+// A minute of the hour: each call is decided by the core of the agent that it reached.
+func TestAThousandAgentsDecideForThemselves(t *testing.T) {
+	t.Parallel()
+	large(t)
+	r := met(t, "hour-1000", Param{"duration", "1m"}).Results[0]
+	if r.Calls < 590_000 || r.Allowed < r.Calls*99/100 {
+		t.Errorf("%d of %d calls passed, want nearly all of 600,000", r.Allowed, r.Calls)
+	}
+	if r.RoundTrips*50 > r.Calls {
+		t.Errorf("%d calls made %d round trips", r.Calls, r.RoundTrips)
+	}
+}
+
+// BenchmarkAThousandAgents is what a decision costs with all that lies behind it. An hour of a
+// thousand agents has 36 million of them.
+func BenchmarkAThousandAgents(b *testing.B) {
+	s, err := Builtin("hour-1000", Param{"duration", "30s"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	calls := int64(0)
+	for b.Loop() {
+		r, err := Run(b.Context(), s, &Progress{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		calls += r.Results[0].Calls
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(calls), "ns/call")
+}
+
+// Agents choose their leases' sizes by what they need: no one size for all is as good, at the same
+// safety.
+func TestALeaseSizeIsATrade(t *testing.T) {
+	t.Parallel()
+	large(t)
+	r := met(t, "eoq")
+	ours := r.Results[0]
+	for _, p := range r.Curve {
+		if p.Result.Overshoot != 0 {
+			t.Errorf("leases of %s pass the limit by %d", p.Value, p.Result.Overshoot)
+		}
+		if !p.Ours && p.Result.RoundTrips <= ours.RoundTrips && p.Result.Utilisation >= ours.Utilisation {
+			t.Errorf("leases of %s use %.1f %% with %d round trips, ours %.1f %% with %d", p.Value,
+				100*p.Result.Utilisation, p.Result.RoundTrips, 100*ours.Utilisation, ours.RoundTrips)
+		}
+	}
+}
+
+// Work holds its slots until it has ended: no more than the limit runs, and no fewer in want.
+func TestSlotsAreNeverOverbooked(t *testing.T) {
+	t.Parallel()
+	s, err := Parse("slots.yaml", []byte(`name: slots
+description: more work than slots
+duration: 2m
+policy: |
+  dimensions:
+    - {name: renders, kind: concurrency, limit: 7, max_hold: 1m, class: hard, lease: {ttl: 5s, grace: 1s}}
+regions:
+  - {name: eu, agents: 3, latency: 5ms, spread: 3ms}
+demand:
+  - {dimension: renders, rate: 5/s, hold: 10s}
+`), nil, noTraces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), s, &Progress{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := r.Results[0].Demands[0]
+	if r.Results[0].Overshoot != 0 || d.RunningMost != 7 || d.Lost != 0 {
+		t.Errorf("at most %d of 7 slots were in use, %d over the limit; %d permits were lost", d.RunningMost, r.Results[0].Overshoot, d.Lost)
+	}
+	if d.Allowed < 70 || d.Allowed > 84 { // 7 slots serve 7 in 10 s each
+		t.Errorf("%d renders ran in two minutes, want nearly 84", d.Allowed)
 	}
 }
 

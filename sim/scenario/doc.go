@@ -18,8 +18,15 @@
 //     (TestStaticSplitWastesUnitsAndScalesPastTheLimit, TestCarriedOverCreditPassesTheLimit)
 //   - Fleets of any size use the limit and no more; what cut agents cannot use others do.
 //     (TestFleetsUseTheLimitAndNoMore, TestPartitionOfAQuarter)
-//   - A raise is felt within a second, and within a ttl without notices.
-//     (TestR2_15ARaiseIsFeltWithinASecond, TestR2_15ARaiseIsFeltWithinATTLWithoutWatch)
+//   - A raise, a credit and freed units are felt within a second, and within a ttl without notices.
+//     (TestR2_15MoreUnitsAreFeltWithinASecond, TestR2_15MoreUnitsAreFeltWithinATTLWithoutWatch)
+//   - What an operator gives or frees counts in its window. (TestACreditIsOfItsWindow,
+//     TestHeldUnitsAreFreedByAnOperator)
+//   - Work holds its slots until it has ended, through an outage too.
+//     (TestSlotsAreNeverOverbooked, TestR2_9AnOutageThreeWays)
+//   - Every call is decided by the core of the agent that it reached, a thousand agents or more.
+//     (TestAThousandAgentsDecideForThemselves)
+//   - The trade of lease sizes is shown at fixed safety. (TestALeaseSizeIsATrade)
 //   - Renewals and returns of many agents are spread. (TestF6RenewalHerd,
 //     TestO6ReturnOfTheControlPlane)
 //   - Waits are told within 3 %. (TestQuantilesAreWithinThreePercent)

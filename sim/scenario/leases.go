@@ -26,6 +26,9 @@ type leases struct {
 	waits  []*message // at the replica, for its next transaction
 	busy   bool
 	starts uint64
+
+	decisions uint64 // of operators
+	jobs      int    // that were to begin
 }
 
 func newLeases(r *run) (*leases, error) {
@@ -147,6 +150,19 @@ func (m *leases) crash(a *agent) {
 		n.end()
 	}
 	m.nodes[a.place] = nil
+}
+
+// stop lets an agent go: it takes no calls any more, and gives back what it holds.
+func (m *leases) stop(a *agent) {
+	n := m.nodes[a.place]
+	m.nodes[a.place] = nil
+	if n == nil {
+		return
+	}
+	n.leaving = true
+	n.unhook()
+	n.core.Stop(n.clock())
+	n.pump()
 }
 
 func (m *leases) links(a *agent) {

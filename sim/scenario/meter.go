@@ -36,6 +36,9 @@ type demandMeter struct {
 	used                     int64
 	waits                    []histogram // of allowed calls, by cost
 	tried, passed            []int64     // calls, by cost
+	running, most            int64       // slots in use
+	lost                     int64       // work whose permit was gone before it had ended
+	series                   []DemandSample
 }
 
 func newMeter(r *run) *meter {
@@ -101,6 +104,9 @@ func (m *meter) sample() {
 		At: millis(m.now), Used: slices.Clone(a.region), Limit: a.window.Limit, Bound: a.window.Bound,
 		Outstanding: a.outstanding, Held: a.held,
 	})
+	for _, d := range m.demands {
+		d.series = append(d.series, DemandSample{At: millis(m.now), Calls: d.calls, Allowed: d.allowed, Running: d.running})
+	}
 }
 
 // arrived counts a call, however often it is sent.
@@ -149,7 +155,7 @@ func (m *meter) answered(s *stream, a *agent, cost int64, which int, waited time
 		w.Denials++
 		if m.model.free(acc) >= cost {
 			w.DenialsFree++
-			if acc.limit >= 0 && w.Used*100 < acc.limit*99 {
+			if acc.limit >= 0 && acc.inUse()*100 < acc.inForce()*99 {
 				w.DenialsWhileFree++
 			}
 		}
@@ -196,6 +202,22 @@ func (m *meter) retake() (raised bool) {
 		}
 	}
 	return raised
+}
+
+// adjusted takes an operator's decision into account. Who frees held units accepts that they may
+// have been used.
+func (m *meter) adjusted(e Event) {
+	a := m.accounts[e.Key]
+	if a == nil {
+		return // nobody calls for it
+	}
+	a.roll()
+	if e.Action == Credit {
+		a.credit += e.Units
+	} else {
+		a.freed += e.Units
+	}
+	a.raise(a.window)
 }
 
 func (m *meter) end() {

@@ -28,8 +28,10 @@ type node struct {
 	*leases
 	agent *agent
 	core  *core.Core
+	found []*core.Key // by demand, as long as the core cannot have forgotten one
 
 	dead     bool
+	leaving  bool // it reports and returns everything, and ends then
 	pumpAt   time.Duration
 	syncing  bool
 	spending bool
@@ -40,7 +42,7 @@ type node struct {
 }
 
 func newNode(m *leases, a *agent, start uint64) *node {
-	n := &node{leases: m, agent: a, pumpAt: -1, hookWait: watchAgain}
+	n := &node{leases: m, agent: a, found: make([]*core.Key, len(m.Demand)), pumpAt: -1, hookWait: watchAgain}
 	n.core = core.New(core.Config{Name: m.Regions[a.region].Name, Region: m.Regions[a.region].Name,
 		Random: clockwork.NewStream(m.Seed, 2, uint64(a.place), start), Wall: m.clock(), Start: n.clock()})
 	m.after(0, n.pump)
@@ -58,7 +60,8 @@ func (n *node) end() {
 	n.unhook()
 }
 
-// pump is the shell's loops: time passes for the core, and what is due is sent.
+// pump is the shell's loops: time passes for the core, and what is due is sent. It follows
+// everything that changes the core.
 func (n *node) pump() {
 	if n.dead {
 		return
@@ -68,6 +71,7 @@ func (n *node) pump() {
 	if !n.syncing {
 		if req := n.core.BuildSync(now); req != nil {
 			n.syncing = true
+			n.resize(req)
 			n.send(&message{Call: controlplane.Call{Sync: req}}, n.synced)
 		}
 	}
@@ -81,7 +85,26 @@ func (n *node) pump() {
 	if at, ok := n.core.NextTick(); ok {
 		next = min(next, at)
 	}
+	clear(n.found)
+	if n.leaving && !n.syncing && !n.spending && !n.core.Owes() {
+		n.end()
+		return
+	}
 	n.pumpLater(max(next-n.boot(), n.now+100*time.Microsecond))
+}
+
+// resize asks for leases of the scenario's size, whatever the core would like: to see what its own
+// choice is worth. Repeats are resized alike.
+func (n *node) resize(req *pb.SyncRequest) {
+	if n.LeaseSize == 0 {
+		return
+	}
+	for _, ask := range req.GetAsks() {
+		if !ask.GetEmergency() {
+			ask.Want = max(n.LeaseSize, ask.GetNeed())
+			ask.Waiting = min(ask.GetWaiting(), ask.GetWant())
+		}
+	}
 }
 
 func (n *node) pumpLater(at time.Duration) {
@@ -160,9 +183,15 @@ func (m *leases) quick(a *agent, s *stream, cost int64) (verdict, bool) {
 	if n == nil {
 		return verdict{unavailable: true}, true
 	}
-	k := n.core.Table.Find(s.Key)
+	if s.Hold > 0 {
+		return verdict{}, false // slots are asked for, never just taken
+	}
+	k := n.found[s.index]
 	if k == nil {
-		return verdict{}, false
+		if k = n.core.Table.Find(s.Key); k == nil {
+			return verdict{}, false
+		}
+		n.found[s.index] = k
 	}
 	now := n.clock()
 	t := k.Take(now, cost)
@@ -179,6 +208,10 @@ func (m *leases) quick(a *agent, s *stream, cost int64) (verdict, bool) {
 // slow is a caller who waits for the core's answer, as long as the shell lets it.
 func (m *leases) slow(c *call) {
 	n := m.nodes[c.agent.place]
+	if c.Hold > 0 {
+		n.start(c)
+		return
+	}
 	w := &core.Waiter{Key: c.Key, Cost: c.cost}
 	c.waiter = w
 	serial := c.serial
@@ -234,7 +267,7 @@ func reason(o core.Outcome) quota.Reason {
 
 // hook begins to listen for notices, and tries again until it can.
 func (n *node) hook() {
-	if n.dead || n.listener != nil {
+	if n.dead || n.leaving || n.listener != nil {
 		return
 	}
 	if !n.isDown && n.agent.there == 0 && n.agent.back == 0 && n.agent.unheard == 0 {

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -47,10 +48,15 @@ func Parse(name string, text []byte, set []Param, open func(string) (io.ReadClos
 	return s, nil
 }
 
-// With reads the same scenario with other parameters.
+// With reads the same scenario with other parameters. The seed stays, whoever set it.
 func (s *Scenario) With(set ...Param) (*Scenario, error) {
 	all := append(slices.Clone(s.Params), set...)
-	return Parse(s.source.name, s.source.text, all, s.source.open)
+	other, err := Parse(s.source.name, s.source.text, all, s.source.open)
+	if err != nil {
+		return nil, err
+	}
+	other.Seed = s.Seed
+	return other, nil
 }
 
 type parser struct {
@@ -63,7 +69,7 @@ type parser struct {
 }
 
 func (p *parser) read(root value) {
-	names := []string{"name", "description", "params", "seed", "start", "duration", "control_plane", "policy",
+	names := []string{"name", "description", "params", "seed", "start", "duration", "control_plane", "lease_size", "policy",
 		"regions", "demand", "timeline", "baselines", "sweep", "expect"}
 	if root.yaml.Kind == yaml.MappingNode {
 		p.params(root)
@@ -88,7 +94,7 @@ func (p *parser) read(root value) {
 		s, _ := n.text("an instant like 2026-11-30T12:00:00Z")
 		at, err := time.Parse(time.RFC3339, s)
 		if err != nil {
-			n.refuse(fmt.Sprintf("%q is none", shorten(s)), "an instant like 2026-11-30T12:00:00Z")
+			n.refuse(fmt.Sprintf("%q is not valid", shorten(s)), "an instant like 2026-11-30T12:00:00Z")
 		}
 		p.Start = at.UTC()
 	}
@@ -99,6 +105,9 @@ func (p *parser) read(root value) {
 		if c, ok := n.fields("commit")["commit"]; ok {
 			p.Commit = c.duration(0)
 		}
+	}
+	if n, ok := f["lease_size"]; ok {
+		p.LeaseSize = n.leaseSize()
 	}
 	if n, ok := f["policy"]; ok {
 		p.Policy = p.policy(n)
@@ -157,8 +166,8 @@ func (p *parser) params(root value) {
 				names[i] = x.Name
 			}
 			p.faults = append(p.faults, Fault{File: p.file, Field: "params." + set.Name, Problem: "the scenario has no such parameter",
-				Allowed: "one of: " + strings.Join(names, ", ")})
-			return
+				Allowed: cmp.Or(strings.Join(names, ", "), "none: it has no params")})
+			continue
 		}
 		p.Params[i].Value, values[set.Name] = set.Value, set.Value
 	}
@@ -294,6 +303,10 @@ func (p *parser) agents(n value) []int {
 		if m[3] != "" {
 			_, _ = fmt.Sscan(m[3], &last)
 		}
+		if m[3] != "" && first > last {
+			item.refuse(fmt.Sprintf("%q runs backwards", s), "the smaller number first")
+			continue
+		}
 		if first > last || last >= len(p.places[region]) {
 			item.refuse(fmt.Sprintf("%q names agents that there are not", s), fmt.Sprintf("%s/0-%d", m[1], len(p.places[region])-1))
 			continue
@@ -316,7 +329,11 @@ func (p *parser) key(n value, f map[string]value) quota.Key {
 	}
 	key.Dimension, _ = x.text("a dimension of the policy")
 	if _, _, err := p.Policy.Snapshot(1).Resolve(key, p.Start); err != nil {
-		x.refuse(err.Error(), "a key that the policy knows")
+		names := make([]string, len(p.Policy.Dimensions))
+		for i, dim := range p.Policy.Dimensions {
+			names[i] = dim.Name
+		}
+		x.refuse(err.Error(), "a dimension of the policy: "+strings.Join(names, ", "))
 	}
 	return key
 }

@@ -8,11 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quotalease/quotalease/ledger/quota"
 	"github.com/quotalease/quotalease/sim/trace"
 )
 
 var demandFields = []string{"name", "tenant", "dimension", "agents", "rate", "share", "constant", "bursts", "trace",
-	"from", "to", "costs", "clients"}
+	"from", "to", "costs", "clients", "hold"}
 
 func (p *parser) demands(n value) {
 	for _, item := range n.items("{dimension, rate}") {
@@ -56,7 +57,23 @@ func (p *parser) demand(n value) {
 	if x, ok := f["clients"]; ok {
 		d.Clients = clients(x)
 	}
+	p.hold(n, f, &d)
 	p.Demand = append(p.Demand, d)
+}
+
+// hold reads how long work holds its slots: calls for slots have to say, and no others can.
+func (p *parser) hold(n value, f map[string]value, d *Demand) {
+	dim, _ := p.Policy.Snapshot(1).Dimension(d.Key.Dimension)
+	slots := dim != nil && dim.Kind == quota.Concurrency
+	x, given := f["hold"]
+	switch {
+	case given && slots:
+		d.Hold = x.duration(time.Millisecond)
+	case given:
+		x.refuse("has no meaning here", "only with a dimension of kind concurrency")
+	case slots:
+		n.missing("hold", "how long the work of a call lasts, like 30s")
+	}
 }
 
 // shape reads how calls follow each other: one of rate (with constant or not), bursts and trace.
@@ -99,6 +116,21 @@ func (p *parser) shape(n value, f map[string]value, d *Demand) {
 	}
 }
 
+// leaseSize reads what agents ask for; 0: what they choose.
+func (n value) leaseSize() int64 {
+	const most = int64(1) << 50
+	allowed := fmt.Sprintf("auto, or a whole number from 1 to %d", most)
+	s, ok := n.text(allowed)
+	if !ok || s == "auto" {
+		return 0
+	}
+	size, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || size < 1 || size > most {
+		n.refuse(fmt.Sprintf("%q is not valid", shorten(s)), allowed)
+	}
+	return size
+}
+
 func zipf(n value) float64 {
 	const allowed = "even, or zipf and an exponent up to 5, like zipf 1.1"
 	s, ok := n.text(allowed)
@@ -108,7 +140,7 @@ func zipf(n value) float64 {
 	exponent, found := strings.CutPrefix(s, "zipf ")
 	v, isNumber := parseNumber(exponent)
 	if !found || !isNumber || v <= 0 || v > 5 {
-		n.refuse(fmt.Sprintf("%q is none", shorten(s)), allowed)
+		n.refuse(fmt.Sprintf("%q is not valid", shorten(s)), allowed)
 	}
 	return v
 }

@@ -27,6 +27,9 @@ func (p *parser) baselines(n value) {
 		if x, ok := f["keep"]; ok {
 			b.Keep = int(x.whole(1, 1000))
 		}
+		if slices.ContainsFunc(p.Demand, func(d Demand) bool { return d.Hold > 0 }) {
+			item.refuse("counts units and knows no slots", "no baselines beside demand with hold")
+		}
 		p.Baselines = append(p.Baselines, b)
 	}
 }
@@ -72,7 +75,7 @@ func (p *parser) expect(n value) {
 		}
 		words := strings.Fields(s)
 		if len(words) != 3 || !slices.Contains([]string{"<=", ">=", "="}, words[1]) {
-			item.refuse(fmt.Sprintf("%q is none", shorten(s)), "a figure, one of <=, >= and =, and a number")
+			item.refuse(fmt.Sprintf("%q is not valid", shorten(s)), "a figure, one of <=, >= and =, and a number")
 			continue
 		}
 		v, isNumber := parseNumber(words[2])

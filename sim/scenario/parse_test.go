@@ -38,18 +38,27 @@ func TestBadScenariosAreRefusedWithTheirLine(t *testing.T) {
 		{"unknown field inside", "latency: 5ms", "latence: 5ms", "s.yaml:9:regions[0].latence: unknown field"},
 		{"field twice", "duration: 10s", "duration: 10s\nduration: 1s", "s.yaml:5:duration: "},
 		{"no demand", "demand:\n  - {dimension: exports, rate: 10/s}\n", "", "s.yaml:1:demand: is missing"},
-		{"no duration", "10s", "soon", "s.yaml:4:duration: \"soon\" is none"},
+		{"no duration", "10s", "soon", "s.yaml:4:duration: \"soon\" is not valid"},
 		{"event after the end", "at: 5s", "at: 15s", "s.yaml:14:timeline[1].at: 15s is after the scenario's end"},
 		{"event lasts beyond the end", "for: 3s", "for: 30s", "s.yaml:13:timeline[0].for: it lasts until 32s"},
 		{"event of nothing", "add: {eu: 1}", "for: 1s", "s.yaml:14:timeline[1]: names 0 of"},
 		{"event of two things", "cut: eu/0", "cut: eu/0, down: control_plane", "s.yaml:13:timeline[0]: names 2 of"},
 		{"agents that there are not", "cut: eu/0", "cut: eu/7", "s.yaml:13:timeline[0].cut: \"eu/7\" names agents that there are not; allowed: eu/0-2"},
+		{"agents backwards", "cut: eu/0", "cut: eu/2-1", "s.yaml:13:timeline[0].cut: \"eu/2-1\" runs backwards; allowed: the smaller number first"},
+		{"size of leases", "duration: 10s", "duration: 10s\nlease_size: many", "s.yaml:5:lease_size: \"many\" is not valid; allowed: auto, or a whole number"},
+		{"time before the beginning", "at: 2s", "at: -2s", "s.yaml:13:timeline[0].at: \"-2s\" is not valid; allowed: a duration like 30s or 5ms, from 0s to 8784h"},
 		{"before it joins", "cut: eu/0", "crash: eu/2", "s.yaml:13:timeline[0]: an agent that joins at 5s cannot be meant at 2s"},
 		{"region that there is not", "cut: eu/0", "cut: mars", "s.yaml:13:timeline[0].cut: \"mars\" names no agents"},
-		{"cut twice", "at: 5s, add: {eu: 1}", "at: 3s, for: 1s, cut: all", "s.yaml:14:timeline[1]: cut at 3s begins before that of 2s has ended"},
+		{"cut twice", "at: 5s, add: {eu: 1}", "at: 3s, for: 1s, cut: all", "s.yaml:14:timeline[1]: cut at 3s begins before the cut at 2s has ended"},
+		{"credit of nothing", "add: {eu: 1}", "credit: {dimension: exports}", "s.yaml:14:timeline[1].credit.units: is missing"},
+		{"credit for a while", "add: {eu: 1}", "for: 1s, credit: {dimension: exports, units: 1}", "s.yaml:14:timeline[1]: for has no meaning with credit"},
+		{"credit that nobody could give", "cut: eu/0}\n  - {at: 5s, add: {eu: 1}}", "down: control_plane}\n  - {at: 4s, credit: {dimension: exports, units: 1}}", "s.yaml:14:timeline[1]: credit at 4s finds the control plane down"},
+		{"stop of one that is down", "cut: eu/0}\n  - {at: 5s, add: {eu: 1}}", "crash: eu/0}\n  - {at: 4s, stop: eu/0}", "s.yaml:14:timeline[1]: stop at 4s begins before the crash at 2s has ended"},
 		{"demand backwards", "rate: 10/s", "rate: 10/s, from: 8s, to: 7s", "s.yaml:11:demand[0]: from 8s to 7s is impossible"},
-		{"no such dimension", "dimension: exports,", "dimension: imports,", "s.yaml:11:demand[0].dimension: dimension \"imports\" is not defined"},
-		{"rate without time", "rate: 10/s", "rate: 10", "s.yaml:11:demand[0].rate: \"10\" is none"},
+		{"no such dimension", "dimension: exports,", "dimension: imports,", "s.yaml:11:demand[0].dimension: dimension \"imports\" is not defined; near: exports; allowed: a dimension of the policy: exports"},
+		{"work without slots", "rate: 10/s", "rate: 10/s, hold: 3s", "s.yaml:11:demand[0].hold: has no meaning here; allowed: only with a dimension of kind concurrency"},
+		{"slots without work", "kind: period, limit: 10, period: {every: second}", "kind: concurrency, limit: 10, max_hold: 1m", "s.yaml:11:demand[0].hold: is missing; allowed: how long the work of a call lasts, like 30s"},
+		{"rate without time", "rate: 10/s", "rate: 10", "s.yaml:11:demand[0].rate: \"10\" is not valid"},
 		{"rate and bursts", "rate: 10/s", "rate: 10/s, bursts: {size: 1, every: 1s}", "s.yaml:11:demand[0]: 2 of rate, bursts and trace"},
 		{"trace that cannot be read", "rate: 10/s", "trace: away.csv", "s.yaml:11:demand[0].trace: "},
 		{"shares of costs", "rate: 10/s", "rate: 10/s, costs: {1: 50%}", "s.yaml:11:demand[0].costs: the shares are 0.5 together"},
@@ -92,7 +101,7 @@ func TestParametersAreSetByName(t *testing.T) {
 	if s, err = s.With(Param{"agents", "9"}); err != nil || s.Regions[0].Agents != 9 {
 		t.Errorf("set anew: %v, %v", s, err)
 	}
-	if _, err := Parse("s.yaml", []byte(good), []Param{{"limit", "7"}}, noTraces); err == nil || !strings.Contains(err.Error(), "params.limit: the scenario has no such parameter; allowed: one of: agents") {
+	if _, err := Parse("s.yaml", []byte(good), []Param{{"limit", "7"}}, noTraces); err == nil || !strings.Contains(err.Error(), "params.limit: the scenario has no such parameter; allowed: agents") {
 		t.Errorf("a parameter that there is not: %v", err)
 	}
 }

@@ -6,9 +6,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/quotalease/quotalease/controlplane"
+	"github.com/quotalease/quotalease/ledger/quota"
 )
 
-var actionNames = []string{"cut", "cut_watch", "down", "crash", "policy", "add"}
+var actionNames = []string{"cut", "cut_watch", "down", "crash", "stop", "policy", "add", "credit", "release"}
 
 // timeline reads what happens. Agents that join are given their places first, so that other
 // entries may name them.
@@ -79,7 +82,7 @@ func (p *parser) add(n value, e *Event) {
 }
 
 func (p *parser) happening(n value, f map[string]value, e *Event) {
-	for _, action := range []Action{CutLinks, CutWatch, Crash} {
+	for _, action := range []Action{CutLinks, CutWatch, Crash, Stop} {
 		if x, ok := f[string(action)]; ok {
 			e.Action, e.Agents = action, p.agents(x)
 		}
@@ -97,13 +100,39 @@ func (p *parser) happening(n value, f map[string]value, e *Event) {
 	if x, ok := f["policy"]; ok {
 		e.Action, e.Policy = Change, p.policy(x)
 	}
+	for action, kinds := range adjustable {
+		if x, ok := f[string(action)]; ok {
+			e.Action = action
+			p.adjustment(x, kinds, e)
+		}
+	}
+}
+
+// adjustable are the kinds of dimension that an operator's decision is possible for.
+var adjustable = map[Action][]quota.Kind{Credit: {quota.Period}, Release: {quota.Period, quota.Concurrency}}
+
+func (p *parser) adjustment(n value, kinds []quota.Kind, e *Event) {
+	f := n.fields("tenant", "dimension", "units")
+	e.Key = p.key(n, f)
+	if x, ok := f["units"]; ok {
+		e.Units = x.whole(1, 1<<53)
+	} else {
+		n.missing("units", "how many units, 1 or more")
+	}
+	if dim, ok := p.Policy.Snapshot(1).Dimension(e.Key.Dimension); ok && !slices.Contains(kinds, dim.Kind) {
+		names := make([]string, len(kinds))
+		for i, k := range kinds {
+			names[i] = k.String()
+		}
+		f["dimension"].refuse(fmt.Sprintf("%q is of kind %s", e.Key.Dimension, dim.Kind), "a dimension of kind "+strings.Join(names, " or "))
+	}
 }
 
 // possible refuses what cannot happen: to do something to an agent before it joins, or while
 // it is down or cut off already.
 func (p *parser) possible(n value, f map[string]value, events []Event, i int) {
 	e := &events[i]
-	if _, ok := f["for"]; ok && (e.Action == Change || e.Action == AddAgents) {
+	if _, ok := f["for"]; ok && e.Action.atOnce() {
 		n.refuse("for has no meaning with "+string(e.Action), "an entry without for")
 	}
 	for _, place := range e.Agents {
@@ -114,14 +143,37 @@ func (p *parser) possible(n value, f map[string]value, events []Event, i int) {
 	}
 	for j := range events[:i] {
 		o := &events[j]
-		if o.Action != e.Action || e.Action == Change || e.Action == AddAgents || !overlap(e, o) {
+		if o.Action == Down && p.asks(n, e, o) || e.Action == Down && p.asks(n, o, e) {
+			return
+		}
+		if !alike(o.Action, e.Action) || e.Action.atOnce() || !overlap(e, o) {
 			continue
 		}
 		if e.Action == Down || slices.ContainsFunc(e.Agents, func(a int) bool { return slices.Contains(o.Agents, a) }) {
-			n.refuse(fmt.Sprintf("%s at %s begins before that of %s has ended", e.Action, e.At, o.At), "entries one after the other")
+			n.refuse(fmt.Sprintf("%s at %s begins before the %s at %s has ended", e.Action, e.At, o.Action, o.At), "entries one after the other")
 			return
 		}
 	}
+}
+
+// atOnce reports that an action takes no time: what it did stays.
+func (a Action) atOnce() bool {
+	return slices.Contains([]Action{Change, AddAgents, Credit, Release}, a)
+}
+
+// alike reports that of two actions on one agent the second cannot begin before the first ended.
+func alike(x, y Action) bool {
+	ends := func(a Action) bool { return a == Crash || a == Stop }
+	return x == y || ends(x) && ends(y)
+}
+
+// asks refuses an operator's decision while nobody answers the operator.
+func (p *parser) asks(n value, e, down *Event) bool {
+	if e.Action != Credit && e.Action != Release || !overlap(&Event{At: e.At, For: 1}, down) {
+		return false
+	}
+	n.refuse(fmt.Sprintf("%s at %s finds the control plane down", e.Action, e.At), "a time at which the control plane answers")
+	return true
 }
 
 func overlap(x, y *Event) bool {
@@ -154,6 +206,12 @@ func note(e *Event, regions []Region) string {
 		return many + " crash"
 	case Change:
 		return "policy changes"
+	case Stop:
+		return many + " stop"
+	case Credit:
+		return fmt.Sprintf("credit of %s to %s", controlplane.Grouped(e.Units), e.Key.Dimension)
+	case Release:
+		return fmt.Sprintf("up to %s held units of %s released", controlplane.Grouped(e.Units), e.Key.Dimension)
 	case AddAgents:
 		return many + " join " + regions[e.Region].Name
 	}

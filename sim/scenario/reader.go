@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/quotalease/quotalease/controlplane"
 )
 
 // Fault is one thing that is wrong with a scenario file.
@@ -90,7 +92,7 @@ func (r *reader) parse(text []byte) (value, bool) {
 			line, _ = strconv.Atoi(m[1]) // digits, by the pattern
 			problem = err.Error()[len(m[0]):]
 		}
-		return refuse(line, problem, "YAML")
+		return refuse(line, problem, "YAML, indented by blanks and not by tabs")
 	}
 	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
 		return refuse(max(more.Line, 1), "more than one document", "one scenario a file")
@@ -190,7 +192,7 @@ func (n value) whole(least, most int64) int64 {
 	}
 	v, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || v < least || v > most {
-		n.refuse(fmt.Sprintf("%q is none", shorten(s)), allowed)
+		n.refuse(fmt.Sprintf("%q is not valid", shorten(s)), allowed)
 		return least
 	}
 	return v
@@ -204,7 +206,7 @@ func (n value) number(allowed string) float64 {
 	}
 	v, ok := parseNumber(s)
 	if !ok {
-		n.refuse(fmt.Sprintf("%q is none", shorten(s)), allowed)
+		n.refuse(fmt.Sprintf("%q is not valid", shorten(s)), allowed)
 	}
 	return v
 }
@@ -223,7 +225,7 @@ const longest = 366 * 24 * time.Hour
 
 // duration reads a length of time.
 func (n value) duration(least time.Duration) time.Duration {
-	allowed := fmt.Sprintf("a duration like 30s or 5ms, from %s to %s", least, longest)
+	allowed := fmt.Sprintf("a duration like 30s or 5ms, from %s to %s", least, controlplane.Lasting(longest))
 	s, ok := n.text(allowed)
 	if !ok {
 		return least
@@ -233,7 +235,7 @@ func (n value) duration(least time.Duration) time.Duration {
 		d, err = 0, nil
 	}
 	if err != nil || d < least || d > longest {
-		n.refuse(fmt.Sprintf("%q is none", shorten(s)), allowed)
+		n.refuse(fmt.Sprintf("%q is not valid", shorten(s)), allowed)
 		return least
 	}
 	return d
@@ -251,7 +253,7 @@ func (n value) perSecond() (rate float64, each bool) {
 	v, isNumber := parseNumber(amount)
 	per, known := map[string]float64{"s": 1, "min": 60, "h": 3600}[strings.TrimSpace(unit)]
 	if !found || !isNumber || !known || v <= 0 {
-		n.refuse(fmt.Sprintf("%q is none", shorten(s)), allowed)
+		n.refuse(fmt.Sprintf("%q is not valid", shorten(s)), allowed)
 		return 0, each
 	}
 	return v / per, each

@@ -107,15 +107,25 @@ type Sample struct {
 	Held        int64
 }
 
+// DemandSample is a moment of one stream of calls: all so far.
+type DemandSample struct {
+	At             Millis
+	Calls, Allowed int64
+	Running        int64 // slots in use
+}
+
 // DemandResult is what became of one stream of calls.
 type DemandResult struct {
-	Name          string       `json:"name"`
-	Requests      int64        `json:"requests"`
-	Calls         int64        `json:"calls"`
-	Allowed       int64        `json:"allowed"`
-	Used          int64        `json:"used"`
-	Amplification float64      `json:"amplification"`
-	Costs         []CostResult `json:"costs"`
+	Name          string         `json:"name"`
+	Requests      int64          `json:"requests"`
+	Calls         int64          `json:"calls"`
+	Allowed       int64          `json:"allowed"`
+	Used          int64          `json:"used"`
+	Amplification float64        `json:"amplification"`
+	RunningMost   int64          `json:"running_max"` // slots in use at one time
+	Lost          int64          `json:"lost"`        // work whose permit was gone before it had ended
+	Series        []DemandSample `json:"-"`
+	Costs         []CostResult   `json:"costs"`
 }
 
 // CostResult is how calls of one cost fared. Waits are those of allowed calls.
@@ -181,7 +191,8 @@ func (m *meter) result(method string) *Result {
 }
 
 func (d *demandMeter) result(of *Demand) DemandResult {
-	r := DemandResult{Name: of.Name, Requests: d.requests, Calls: d.calls, Allowed: d.allowed, Used: d.used, Amplification: ratio(d.requests, d.calls)}
+	r := DemandResult{Name: of.Name, Requests: d.requests, Calls: d.calls, Allowed: d.allowed, Used: d.used, Amplification: ratio(d.requests, d.calls),
+		RunningMost: d.most, Lost: d.lost, Series: d.series}
 	for i, c := range of.Costs {
 		h := &d.waits[i]
 		r.Costs = append(r.Costs, CostResult{Cost: c.Cost, Calls: d.tried[i], Allowed: d.passed[i], Share: ratio(d.passed[i], d.tried[i]),
@@ -212,6 +223,7 @@ func (r *Result) Figures() map[string]float64 {
 	for _, d := range r.Demands {
 		figures["allowed_share:"+d.Name] = ratio(d.Allowed, d.Calls)
 		figures["amplification:"+d.Name] = d.Amplification
+		figures["running_max:"+d.Name], figures["lost:"+d.Name] = float64(d.RunningMost), float64(d.Lost)
 		for _, c := range d.Costs {
 			name := fmt.Sprintf("%s:%d", d.Name, c.Cost)
 			figures["allowed_share:"+name] = c.Share

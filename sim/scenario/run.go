@@ -75,6 +75,8 @@ type event struct {
 type model interface {
 	begin(a *agent)
 	crash(a *agent)
+	// stop ends an agent in good order.
+	stop(a *agent)
 	// quick answers a call at once, if it can.
 	quick(a *agent, s *stream, cost int64) (verdict, bool)
 	// slow answers a call that quick could not, at once or later, by c.answered.
@@ -83,6 +85,8 @@ type model interface {
 	links(a *agent)
 	// applied tells of another policy.
 	applied(doc *policy.Document)
+	// adjusted tells of an operator's decision.
+	adjusted(e Event)
 	// down tells whether the control plane answers.
 	down(is bool)
 	// free is what an account could still give.
@@ -209,10 +213,17 @@ func (r *run) happen(e Event) {
 			r.model.down(false)
 			r.meter.await(r.agents)
 		})
-	case Crash:
+	case Crash, Stop:
 		for _, i := range e.Agents {
 			r.agents[i].up = false
-			r.model.crash(r.agents[i])
+			if e.Action == Stop {
+				r.model.stop(r.agents[i])
+			} else {
+				r.model.crash(r.agents[i])
+			}
+		}
+		if e.Action == Stop {
+			r.meter.await(r.agents) // what those hold is freed for the others
 		}
 		r.until(e, func() {
 			for _, i := range e.Agents {
@@ -231,6 +242,10 @@ func (r *run) happen(e Event) {
 		if r.meter.retake() {
 			r.meter.await(r.agents)
 		}
+	case Credit, Release:
+		r.meter.adjusted(e)
+		r.model.adjusted(e)
+		r.meter.await(r.agents)
 	}
 	r.choose()
 }

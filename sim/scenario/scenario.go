@@ -16,6 +16,7 @@ type Scenario struct {
 	Start       time.Time
 	Duration    time.Duration
 	Commit      time.Duration // how long a transaction of the control plane takes
+	LeaseSize   int64         // that agents ask for; 0: what they choose themselves
 	Policy      *policy.Document
 	Regions     []Region
 	Demand      []Demand
@@ -62,7 +63,8 @@ type Demand struct {
 	Every    time.Duration // between bursts of one agent
 	From, To time.Duration
 	Costs    []CostShare
-	Calls    []Recording // of a trace
+	Calls    []Recording   // of a trace
+	Hold     time.Duration // of slots: how long the work of a call lasts
 	Clients  Clients
 }
 
@@ -106,6 +108,9 @@ const (
 	Crash     Action = "crash"     // agents die and come back with nothing
 	Change    Action = "policy"    // another policy is applied
 	AddAgents Action = "add"       // a region gets more agents
+	Stop      Action = "stop"      // agents stop in good order: what they hold goes back
+	Credit    Action = "credit"    // an operator gives a window more units
+	Release   Action = "release"   // an operator frees held units of a window
 )
 
 // Way is the direction that a cut concerns.
@@ -128,6 +133,8 @@ type Event struct {
 	Policy *policy.Document
 	Region int // of AddAgents
 	Count  int
+	Key    quota.Key // of Credit and Release
+	Units  int64
 	Note   string // in words, for reports
 }
 
