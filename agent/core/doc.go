@@ -53,7 +53,8 @@
 //     (TestR2_12JobSlotsAndTheDailyTotalAreSeparateLimits, TestR1_11TokensLeftButNoPermit,
 //     TestSeveralCallersLearnThatAKeyIsGone, TestWorkDoesNotBeginOnSlotsWhoseLeaseHasEnded)
 //   - A permit is given and given back once, and lapses with its caller.
-//     (TestARepeatedAcquireTakesNothing, TestAPermitLapsesWhenItsCallerIsGone)
+//     (TestARepeatedAcquireTakesNothing, TestAPermitLapsesWhenItsCallerIsGone,
+//     TestAPermitThatLapsedIsNobodysBeforeAnyTick)
 //   - In outage mode extend an agent spends, at its share of the rate, what it was authorised for
 //     this window and the next, and no copy of it doubles that; the rest goes back.
 //     (TestO5TwoAgentsGoOnWithinTheirAllowances, TestAnAllowanceIsSpentAtTheAgentsShareOfTheRate,
