@@ -29,6 +29,8 @@
 //     when others want them. (TestNearTheEndUnitsAreFetchedForCallersOnly,
 //     TestADrainedAccountCostsNoRoundTrip, TestLeasedOutIsRetriedEverMoreRarely,
 //     TestIdleUnitsGoBackWhenOthersWantThem)
+//   - What is held when a limit is cut ends with its ttl, or as soon as the agent hears of it.
+//     (TestR2_8ADowngradeEndsWhatIsHeldWithinATTL, TestW4ARevokedLeaseIsNotSpent)
 //   - A trickle releases its units evenly, and a caller of a rate limit who waits as long as
 //     told passes. (TestATrickleReleasesItsUnitsEvenly, TestH1ALoneCallerWhoWaitsAsToldSucceeds)
 //   - Several keys are taken all or none, and the denier is named; nothing is held while a
