@@ -185,7 +185,8 @@ func (a *Agent) await(ctx context.Context, id quota.Key, cost int64) (Decision, 
 	done := make(chan core.Outcome, 1)
 	w := &core.Waiter{Key: id, Cost: cost, Done: func(o core.Outcome) { done <- o }}
 	a.mu.Lock()
-	a.core.Want(a.now(), w)
+	began := a.now()
+	a.core.Want(began, w)
 	patience := a.patience(id.Dimension, w)
 	a.mu.Unlock()
 	kick(a.syncKick)
@@ -194,6 +195,9 @@ func (a *Agent) await(ctx context.Context, id quota.Key, cost int64) (Decision, 
 	o, err := a.wait(ctx, single{w}, done, patience)
 	if err != nil {
 		return Decision{}, core.Outcome{}, err
+	}
+	if w.Exact() {
+		a.seen.served(id.Dimension, a.now()-began)
 	}
 	d, err := a.outcome(id, cost, o)
 	return d, o, err

@@ -234,6 +234,23 @@ func TestR2_13ExactLane(t *testing.T) {
 		if allowed != 30 || denied != 20 {
 			t.Errorf("%d allowed and %d denied of 30", allowed, denied)
 		}
+		// What the lane costs its callers is shown: of each whom it served, not of those who were
+		// told what is remembered.
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(a.seen)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var served uint64
+		for _, f := range families {
+			if f.GetName() == "quotalease_agent_exact_lane_seconds" {
+				served = f.GetMetric()[0].GetHistogram().GetSampleCount()
+			}
+		}
+		if served < 30 || served > 50 {
+			t.Errorf("the wait of %d callers is shown, want that of the 30 and of those who were denied there", served)
+		}
 	})
 }
 

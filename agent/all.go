@@ -73,7 +73,8 @@ func (a *Agent) awaitAll(ctx context.Context, g *core.Group) (Decision, error) {
 	done := make(chan core.Outcome, 1)
 	g.Done = func(o core.Outcome) { done <- o }
 	a.mu.Lock()
-	a.core.WantAll(a.now(), g)
+	began := a.now()
+	a.core.WantAll(began, g)
 	patience := spendPatience
 	if !g.Exact() && a.core.PolicyVersion() != 0 {
 		patience = g.Patience()
@@ -85,6 +86,9 @@ func (a *Agent) awaitAll(ctx context.Context, g *core.Group) (Decision, error) {
 	o, err := a.wait(ctx, several{g}, done, patience)
 	if err != nil {
 		return Decision{}, err
+	}
+	if g.Exact() && o.Key.Dimension != "" {
+		a.seen.served(o.Key.Dimension, a.now()-began)
 	}
 	if o.Key.Dimension == "" { // nothing was decided on any key
 		o.Key = quota.Key{Tenant: g.Tenant, Dimension: g.Operation}

@@ -111,7 +111,7 @@ func TestBadTakesNameTheirField(t *testing.T) {
 				return err
 			}},
 			"estimate": {"estimate", func() error { _, err := a.Reserve(t.Context(), "acme", "api_calls", 0, false); return err }},
-			"no maximum": {"estimate", func() error {
+			"no maximum": {"maximum", func() error {
 				_, err := a.Reserve(t.Context(), "acme", "report_export", 5, false)
 				return err
 			}},

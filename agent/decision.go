@@ -43,9 +43,8 @@ type UnknownIDError = core.UnknownIDError
 // ErrStopped is returned by takes after the agent has stopped.
 var ErrStopped = errors.New("the agent has stopped")
 
-// MaxCost is the largest cost of one take: the largest whole number that every JSON reader
-// keeps exact.
-const MaxCost = 1<<53 - 1
+// MaxCost is the largest cost of one take.
+const MaxCost = quota.MaxCost
 
 // ValidateCost refuses what no take may cost.
 func ValidateCost(cost int64) error {

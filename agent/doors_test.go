@@ -108,7 +108,7 @@ var doorCases = []struct {
 		{"settle", `{"id":"chat-1","actual":1}`, "unknown id id: the id of a reservation"},
 		{"settle", `{"id":"018f3c3e-0000-7000-8000-000000000000","actual":1}`, "unknown id id: a reservation that this agent made within 1h0m0s"},
 		{"reserve", of + `"tokens","estimate":100001}`, "denied too_large tokens 99000/100000 largest 100000"},
-		{"reserve", of + `"exports","estimate":2}`, "bad estimate: a maximum, where the class is hard or exact"},
+		{"reserve", of + `"exports","estimate":2}`, "bad maximum: true, where the class is hard or exact"},
 		{"reserve", of + `"exports","estimate":11,"maximum":true}`, "denied too_large exports 10/10 largest 10"},
 		{"reserve", of + `"exports","estimate":2,"maximum":true}`, "allowed exports 8/10 estimate 2"},
 		{"settle", `{"id":"$","actual":3}`, "bad actual: at most what was reserved as a maximum, 2"},

@@ -16,6 +16,7 @@ type meters struct {
 	denial   *prometheus.CounterVec
 	open     *prometheus.CounterVec
 	extended *prometheus.CounterVec
+	lane     *prometheus.HistogramVec // of takes by the exact lane
 	waited   *prometheus.HistogramVec // of acquires
 	held     *prometheus.HistogramVec // of permits
 	slots    *prometheus.HistogramVec
@@ -42,6 +43,7 @@ func newMeters(a *Agent) *meters {
 		open: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quotalease_agent_open_total", Help: "Takes allowed without a lease, by outage mode open.",
 		}, []string{"dimension"}),
+		lane:   histogram("exact_lane_seconds", "Time that callers whom the exact lane served waited for their answer.", 1e-4),
 		waited: histogram("acquire_wait_seconds", "Time that callers of acquire waited for their answer, by the dimension that decided.", 1e-4),
 		held:   histogram("permit_held_seconds", "Time for which released slots were held.", 1e-2),
 		slots:  histogram("permit_slots", "Slots that released permits held.", 1),
@@ -77,6 +79,11 @@ func (m *meters) wentOn(dimension string, mode quota.Reason) {
 	m.open.WithLabelValues(dimension).Inc()
 }
 
+// served counts the answer to a take that went to the exact lane.
+func (m *meters) served(dimension string, waited time.Duration) {
+	m.lane.WithLabelValues(dimension).Observe(waited.Seconds())
+}
+
 // acquired counts the answer to an acquire, released the end of a permit.
 func (m *meters) acquired(dimension string, waited time.Duration) {
 	m.waited.WithLabelValues(dimension).Observe(waited.Seconds())
@@ -94,7 +101,7 @@ func (m *meters) Describe(ch chan<- *prometheus.Desc) {
 	m.denial.Describe(ch)
 	m.open.Describe(ch)
 	m.extended.Describe(ch)
-	for _, h := range []*prometheus.HistogramVec{m.waited, m.held, m.slots} {
+	for _, h := range []*prometheus.HistogramVec{m.lane, m.waited, m.held, m.slots} {
 		h.Describe(ch)
 	}
 	for _, d := range []*prometheus.Desc{m.running, m.lapsed, m.taken, m.inHand, m.faults, m.keys, m.waiting, m.contact, m.policy, m.offset} {
@@ -107,7 +114,7 @@ func (m *meters) Collect(ch chan<- prometheus.Metric) {
 	m.denial.Collect(ch)
 	m.open.Collect(ch)
 	m.extended.Collect(ch)
-	for _, h := range []*prometheus.HistogramVec{m.waited, m.held, m.slots} {
+	for _, h := range []*prometheus.HistogramVec{m.lane, m.waited, m.held, m.slots} {
 		h.Collect(ch)
 	}
 	a := m.agent

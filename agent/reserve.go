@@ -47,7 +47,7 @@ func (a *Agent) Reserve(ctx context.Context, tenant, dimension string, estimate 
 	return Reservation{ID: made.String(), Decision: d}, nil
 }
 
-var errNoMaximum = &quota.FieldError{Field: "estimate", Allowed: "a maximum, where the class is hard or exact"}
+var errNoMaximum = &quota.FieldError{Field: "maximum", Allowed: "true, where the class is hard or exact"}
 
 // Settle says what was really used of a reservation, once: a repeat with the same actual
 // changes nothing. Less than the estimate goes back to where it came from, in the

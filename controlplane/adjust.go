@@ -85,7 +85,7 @@ func (c *ControlPlane) findWindow(ctx context.Context, s *policy.Snapshot, key q
 	dim, known := s.Dimension(key.Dimension)
 	if start.at.IsZero() {
 		if !known {
-			return ledger.AccountID{}, policy.ErrUnknownDimension
+			return ledger.AccountID{}, s.Undefined(key.Dimension)
 		}
 		return ledger.AccountID{Key: key, Window: dim.Period.WindowAt(now)}, nil
 	}
@@ -101,7 +101,7 @@ func (c *ControlPlane) findWindow(ctx context.Context, s *policy.Snapshot, key q
 		}
 	}
 	if !known {
-		return ledger.AccountID{}, policy.ErrUnknownDimension
+		return ledger.AccountID{}, s.Undefined(key.Dimension)
 	}
 	current := dim.Period.WindowAt(now)
 	for _, w := range []quota.Window{current, dim.Period.Next(current)} {
@@ -162,15 +162,11 @@ func (d *Desk) adjust(ctx context.Context, scope ledger.Scope, x ledger.Adjustme
 
 // openFor gives an account the terms of the policy in use.
 func (d *Desk) openFor(b *ledger.Book, id ledger.AccountID) error {
-	s := d.policies.snapshot()
-	dim, ok := s.Dimension(id.Key.Dimension)
-	if !ok {
-		return policy.ErrUnknownDimension
+	s, now := d.policies.snapshot(), d.Now()
+	if _, _, err := s.Resolve(id.Key, now); err != nil {
+		return err
 	}
-	at := resolveIn(s, dim, id, d.Now())
-	if at.fault != nil {
-		return policy.ErrUnknownTenant
-	}
-	_, err := b.Open(id, at.terms)
+	dim, _ := s.Dimension(id.Key.Dimension)
+	_, err := b.Open(id, resolveIn(s, dim, id, now).terms)
 	return err
 }

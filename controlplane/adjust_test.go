@@ -186,3 +186,26 @@ func TestHeldUnitsAreReleasedOnceAndTheBoundSaysSo(t *testing.T) {
 	}
 	w.verified()
 }
+
+// Whoever mistypes a name is told which, and what it may have been meant for.
+func TestAnAdjustmentOfWhatPolicyDoesNotKnowNamesIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, billedPolicy+"unlisted_tenants: deny\ntenants:\n  - {tenant: acme}\n")
+	for key, says := range map[string]string{
+		"acme/shangai":   `dimension "shangai" is not defined; near: shanghai`,
+		"acmee/shanghai": `tenant "acmee" is not listed`,
+	} {
+		tenant, dimension, _ := strings.Cut(key, "/")
+		m := w.newCredit(dimension, 5)
+		m.Key.Tenant = tenant
+		if _, err := w.cp.AdjustUsage(t.Context(), m); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("credit of %s: %v, want %q", key, err, says)
+		}
+	}
+	if _, err := w.cp.GetBound(t.Context(), &pb.GetBoundRequest{Dimension: "shangai"}); err == nil || !strings.Contains(err.Error(), `dimension "shangai" is not defined; near: shanghai`) {
+		t.Errorf("bound: %v", err)
+	}
+	if n := w.accountCount(); n != 0 {
+		t.Errorf("%d accounts, want none", n)
+	}
+}

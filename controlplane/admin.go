@@ -284,11 +284,9 @@ func (c *ControlPlane) ListLeases(ctx context.Context, m *pb.ListLeasesRequest) 
 }
 
 func leaseMessage(g ledger.Grant) *pb.Lease {
-	kinds := map[ledger.GrantKind]string{ledger.KindLease: "lease", ledger.KindSpend: "spend", ledger.KindUnleased: "unleased",
-		ledger.KindCredit: "credit", ledger.KindRelease: "release"}
 	t := g.Tally()
 	return &pb.Lease{
-		GrantId: g.ID.Bytes(), Kind: kinds[g.Kind], State: stateMessage(g.State), Key: keyMessage(g.Account.Key),
+		GrantId: g.ID.Bytes(), Kind: g.Kind.String(), State: stateMessage(g.State), Key: keyMessage(g.Account.Key),
 		Window: windowMessage(g.Account.Window), Agent: g.Agent.Bytes(), Region: g.Region, Asked: int64(g.Asked),
 		Amount: int64(g.Amount), Reason: string(g.Reason), PolicyVersion: g.PolicyVersion, Generation: g.Generation,
 		IssuedAtUs: micros(g.IssuedAt), ExpiresAtUs: micros(g.ExpiresAt), ClosesAtUs: micros(g.ClosesAt),

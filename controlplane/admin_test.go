@@ -3,6 +3,7 @@ package controlplane
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -260,6 +261,27 @@ func TestLeasesAndAgentsAreListedAndRevoked(t *testing.T) {
 		t.Errorf("events: %+v, %v", events, err)
 	}
 	w.verified()
+}
+
+func TestLeasesOfEveryKindAreNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, slotsPolicy)
+	a := w.agent()
+	allowance := a.ask("free_reads", 40)
+	allowance.Emergency = true
+	a.sync(&pb.SyncRequest{Asks: []*pb.Ask{a.ask("free_reads", 5), allowance, a.ask("batch_jobs", 3)}})
+	found, err := w.cp.ListLeases(t.Context(), &pb.ListLeasesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, l := range found.Leases {
+		kinds = append(kinds, l.Kind)
+	}
+	slices.Sort(kinds)
+	if want := []string{"emergency", "lease", "slots"}; !slices.Equal(kinds, want) {
+		t.Errorf("leases of kinds %q, want %q", kinds, want)
+	}
 }
 
 func TestRevokeNeedsANameAReasonAndATarget(t *testing.T) {

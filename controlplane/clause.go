@@ -71,7 +71,13 @@ func (t BoundTerms) clauseMost(b *pb.Bound) []string {
 		Grouped(b.Most), t.Calendar.Every(), over)}
 }
 
-// clauseBeyond is what policy and operators let pass outside of that.
+// settlesAbove reports that a reservation may be settled with more than its estimate. It was used
+// before anybody knew of it, so that no limit holds it back: hard and exact take maxima alone.
+func (t BoundTerms) settlesAbove() bool {
+	return t.Kind != quota.Concurrency && (t.Class == quota.Bounded || t.Class == quota.BestEffort)
+}
+
+// clauseBeyond is what policy, operators and estimates let pass outside of that.
 func (t BoundTerms) clauseBeyond(b *pb.Bound) []string {
 	var all []string
 	switch {
@@ -88,6 +94,9 @@ func (t BoundTerms) clauseBeyond(b *pb.Bound) []string {
 	}
 	if t.Cold.Debt {
 		all = append(all, fmt.Sprintf("At each start of a place where use is counted, up to %s may pass before it is counted, on top.", Grouped(int64(t.Cold.Units))))
+	}
+	if t.settlesAbove() {
+		all = append(all, "Of a cost that was estimated before it was known, what turns out to be more than the estimate is counted afterwards, on top.")
 	}
 	if t.Released > 0 {
 		all = append(all, fmt.Sprintf("By decision of an operator %s that may have been used were given back, on top.", Grouped(int64(t.Released))))

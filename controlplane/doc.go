@@ -10,8 +10,8 @@
 //   - L is the budget over the agents, and no lease exceeds L less what its agent holds, the
 //     headroom or the budget. (TestR2_4LeaseCapIsBudgetOverAgents,
 //     TestR2_4TwentyFourAgentsHoldTenEach, TestLeaseSizeNeverExceedsItsRoom)
-//   - The end of a quota is shared out, not taken by the first asker.
-//     (TestLeaseSizeIsTheLeastOfItsLimits)
+//   - The end of a quota is shared out, not taken by the first asker, in whole units.
+//     (TestLeaseSizeIsTheLeastOfItsLimits, TestClaimsAreLoweredExactly)
 //   - What a dimension can go over is computed before it is accepted, with what to change.
 //     (TestR2_4BoundIsComputedBeforeItIsAccepted, TestR2_4BoundSaysWhatToChange,
 //     TestSmallerLeasesAreAdvisedOnlyForAPeakThatIsGiven)
@@ -42,7 +42,8 @@
 //   - An override by command holds at once, and until it is removed or rolled back.
 //     (TestOverrideHoldsAtOnceAndUntilItIsRemoved, TestBadOverridesChangeNothing)
 //   - Requests that wait share a commit, and one that breaks fails alone.
-//     (TestP4SixtyFourAsksOnOneKeyShareTwoCommits, TestAPoisonedRequestFailsAlone)
+//     (TestP4SixtyFourAsksOnOneKeyShareTwoCommits, TestAPoisonedRequestFailsAlone,
+//     TestTogetherAnswersEachCallOfOneTransaction, TestTogetherLeavesWhatATransactionDoesNotHold)
 //   - A store that hangs or breaks is an outage, told fast, and never a denial.
 //     (TestO2FullQueueFailsFast, TestO4StoreDownIsAnOutageNotADenial)
 //   - While the clocks disagree reports count and nothing else happens.

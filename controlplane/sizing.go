@@ -1,7 +1,7 @@
 package controlplane
 
 import (
-	"math"
+	"math/bits"
 
 	"github.com/quotalease/quotalease/controlplane/policy"
 	"github.com/quotalease/quotalease/ledger"
@@ -115,20 +115,23 @@ func share(r ledger.Room, l quota.Limit) quota.Units {
 	return max(r.Need, r.Waiting, maxMin(r.Headroom, append(claims, unmet(r, known)...), 0))
 }
 
-// unmet lowers what others want, all in proportion, by what they hold: who has a lease has no
-// claim to be kept for. What is out is the budget without what is left of it.
+// unmet lowers what others want, all in proportion and rounded up, by what they hold: who has a
+// lease has no claim to be kept for. What is out is the budget without what is left of it. It is
+// computed in whole units, so that it does not depend on the order in which a store lists others.
 func unmet(r ledger.Room, claims []quota.Units) []quota.Units {
-	sum := 0.0
-	for _, claim := range claims {
-		sum += float64(claim)
-	}
+	sum := quota.Units(addUp(claims...))
 	if r.Budget.Unlimited || sum == 0 {
 		return claims
 	}
-	held := float64(max(0, r.Budget.Units-r.Exposure-r.Holds))
-	open := max(0, 1-held/sum)
+	held := max(0, r.Budget.Units-r.Exposure-r.Holds)
+	open := uint64(max(0, sum-held))
 	for i, claim := range claims {
-		claims[i] = quota.Units(math.Ceil(float64(claim) * open))
+		hi, lo := bits.Mul64(uint64(claim), open) // open <= sum, so the quotient is no more than the claim
+		part, rest := bits.Div64(hi, lo, uint64(sum))
+		if rest > 0 {
+			part++
+		}
+		claims[i] = quota.Units(part)
 	}
 	return claims
 }

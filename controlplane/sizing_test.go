@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -74,6 +75,48 @@ func TestLeaseSizeNeverExceedsItsRoom(t *testing.T) {
 		got := SizeLease(policy.Lease{Max: quota.Units(units.Draw(t, "max"))})(r)
 		if got < 0 || got > r.Want || got > r.Headroom || got > r.Exposure || (got > 0 && got > r.Budget.Units/quota.Units(r.Agents)-r.Holds) {
 			t.Fatalf("%d units for %+v", got, r)
+		}
+	})
+}
+
+// What others still want is a matter of whole units, in whatever order they are listed.
+func TestClaimsAreLoweredExactly(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		held         quota.Units
+		claims, want []quota.Units
+	}{
+		{12, []quota.Units{7, 7}, []quota.Units{1, 1}},
+		{4, []quota.Units{9, 3}, []quota.Units{6, 2}},
+		{5, []quota.Units{9, 3}, []quota.Units{6, 2}}, // 5.25 and 1.75
+		{0, []quota.Units{1<<53 + 1, 2}, []quota.Units{1<<53 + 1, 2}},
+		{1, []quota.Units{quota.MaxUnits - 1, 1}, []quota.Units{quota.MaxUnits - 1, 1}}, // a little less, rounded up,
+		{20, []quota.Units{9, 3}, []quota.Units{0, 0}},
+	} {
+		r := ledger.Room{Exposure: quota.MaxUnits - tc.held, Budget: quota.LimitOf(quota.MaxUnits)}
+		if got := unmet(r, slices.Clone(tc.claims)); !slices.Equal(got, tc.want) {
+			t.Errorf("%v, of which %d are held: %v, want %v", tc.claims, tc.held, got, tc.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		raw := rapid.SliceOfN(rapid.OneOf(rapid.Int64Range(0, 100), rapid.Int64Range(0, int64(quota.MaxUnits))), 1, 40).Draw(t, "claims")
+		claims := make([]quota.Units, len(raw))
+		for i, c := range raw {
+			claims[i] = quota.Units(c)
+		}
+		held := quota.Units(rapid.Int64Range(0, int64(quota.MaxUnits)).Draw(t, "held"))
+		r := ledger.Room{Exposure: quota.MaxUnits - held, Budget: quota.LimitOf(quota.MaxUnits)}
+		got, backwards := unmet(r, slices.Clone(claims)), slices.Clone(claims)
+		slices.Reverse(backwards)
+		backwards = unmet(r, backwards)
+		slices.Reverse(backwards)
+		if !slices.Equal(got, backwards) {
+			t.Fatalf("in order %v, backwards %v", got, backwards)
+		}
+		for i := range got {
+			if got[i] < 0 || got[i] > claims[i] {
+				t.Fatalf("%d is left of a claim of %d", got[i], claims[i])
+			}
 		}
 	})
 }

@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -231,7 +230,7 @@ func (c *ControlPlane) GetBound(ctx context.Context, m *pb.GetBoundRequest) (*pb
 	if name := m.GetDimension(); name != "" {
 		dim, ok := s.Dimension(name)
 		if !ok {
-			return nil, fmt.Errorf("find dimension %q: %w", name, policy.ErrUnknownDimension)
+			return nil, s.Undefined(name)
 		}
 		dimensions = []*policy.Dimension{dim}
 	}

@@ -19,6 +19,8 @@
 //   - The class says where the unconfirmed rest of a dead lease goes, and bounded gives back
 //     only when it is needed. (TestR2_5ClassSaysWhereTheRemainderGoes,
 //     TestR2_7BoundedGivesBackOnlyWhenNeeded, TestR2_7HardNeverGivesBack)
+//   - The share of agents that died is the others' once their leases have closed.
+//     (TestM5TwoOfFiveAgentsDieAndOneIdles, TestM5DeadAgentsSlotsAndShare)
 //   - A repeated request gets its first answer and nothing twice.
 //     (TestR2_2TheSameIdGetsTheSameAnswer, TestD1LostReply,
 //     TestASpendIsOneItemHoweverOftenItIsSent, TestA3Refunds)

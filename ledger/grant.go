@@ -24,6 +24,14 @@ const (
 	KindRelease GrantKind = 7
 )
 
+var kindNames = map[GrantKind]string{
+	KindLease: "lease", KindSpend: "spend", KindUnleased: "unleased", KindEmergency: "emergency",
+	KindSlots: "slots", KindCredit: "credit", KindRelease: "release",
+}
+
+// String is the kind's name, as operators read it.
+func (k GrantKind) String() string { return kindNames[k] }
+
 // State says where a grant is in its life. The numbers are stored.
 type State int16
 

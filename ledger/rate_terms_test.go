@@ -39,6 +39,22 @@ func TestR1_14ChangingARateRefillsNothing(t *testing.T) {
 	}
 }
 
+// What states no window keeps no history for its statement: it would grow for ever.
+func TestLimitsOfEndlessWindowsLeaveNoHistory(t *testing.T) {
+	t.Parallel()
+	for kind, d := range map[string]*desk{
+		"rate":  openRate(t, quota.Hard, perSecond(10), 100, 50),
+		"slots": openSlots(t, quota.Hard, 20, 2),
+	} {
+		for limit := range ledger.Units(5) {
+			d.apply(func(t *ledger.Terms) { t.Limit = quota.LimitOf(30 + limit) })
+		}
+		if found, err := d.store.LimitHistory(t.Context(), []ledger.AccountID{d.account}); err != nil || len(found) != 0 {
+			t.Errorf("%s: %d limits are kept, %v", kind, len(found), err)
+		}
+	}
+}
+
 func TestW6AnUnlimitedRateToLimited(t *testing.T) {
 	t.Parallel()
 	d := openRate(t, quota.Hard, perSecond(10), 0, 0)

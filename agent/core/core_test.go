@@ -119,30 +119,6 @@ func TestD1LostReply(t *testing.T) {
 	}
 }
 
-func TestC3LateReply(t *testing.T) {
-	t.Parallel()
-	for _, late := range []time.Duration{0, time.Second, 5 * time.Second, 8 * time.Second, 9990 * time.Millisecond, 12 * time.Second} {
-		d := newDriver(t)
-		d.settle()
-		d.take(exports, 1)
-		sent := d.now
-		req := d.build()
-		d.now += late / 2 // the ledger decides somewhere on the way
-		reply := d.answer(req)
-		closes := d.now + 10*time.Second // issued_at + ttl, before any grace
-		d.now = sent + late
-		d.core.SyncDone(d.now, reply)
-		for _, l := range d.key(exports).held() {
-			if l.deadline != sent+10*time.Second || l.deadline > closes {
-				t.Errorf("reply after %s: stops at %s after the send, want 10s and not after the ledger's %s", late, l.deadline-sent, closes-sent)
-			}
-			if got := d.key(exports).Take(sent+10*time.Second, 1); got.Allowed {
-				t.Errorf("reply after %s: spent at the deadline", late)
-			}
-		}
-	}
-}
-
 func TestC4ServerAhead(t *testing.T) {
 	t.Parallel()
 	d := newDriver(t)

@@ -40,6 +40,8 @@
 //     once nothing is in hand. (TestALongLineDoesNotGiveUpItsLeases,
 //     TestWhatExposureRefusedIsAskedForAgainWhenNothingIsInHand,
 //     TestALeaseThatWentBackForAnotherIsAskedForAnewSoon)
+//   - What is held when a limit is cut ends with its ttl, or as soon as the agent hears of it.
+//     (TestR2_8ADowngradeEndsWhatIsHeldWithinATTL, TestW4ARevokedLeaseIsNotSpent)
 //   - A trickle releases its units evenly, and a caller of a rate limit who waits as long as
 //     told passes. (TestATrickleReleasesItsUnitsEvenly, TestH1ALoneCallerWhoWaitsAsToldSucceeds)
 //   - Several keys are taken all or none, and the denier is named; nothing is held while a
@@ -64,7 +66,8 @@
 //     (TestR2_12JobSlotsAndTheDailyTotalAreSeparateLimits, TestR1_11TokensLeftButNoPermit,
 //     TestSeveralCallersLearnThatAKeyIsGone, TestWorkDoesNotBeginOnSlotsWhoseLeaseHasEnded)
 //   - A permit is given and given back once, and lapses with its caller.
-//     (TestARepeatedAcquireTakesNothing, TestAPermitLapsesWhenItsCallerIsGone)
+//     (TestARepeatedAcquireTakesNothing, TestAPermitLapsesWhenItsCallerIsGone,
+//     TestAPermitThatLapsedIsNobodysBeforeAnyTick)
 //   - In outage mode extend an agent spends, at its share of the rate, what it was authorised for
 //     this window and the next, and no copy of it doubles that; the rest goes back.
 //     (TestO5TwoAgentsGoOnWithinTheirAllowances, TestAnAllowanceIsSpentAtTheAgentsShareOfTheRate,

@@ -38,7 +38,7 @@ type Group struct {
 }
 
 // maxCost is the largest cost of one take, as at every door.
-const maxCost = 1<<53 - 1
+const maxCost = quota.MaxCost
 
 // DimensionCost is what a group takes of one dimension.
 type DimensionCost struct {

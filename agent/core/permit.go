@@ -184,8 +184,10 @@ func (c *Core) nextLapse() Instant {
 	return c.permitHeap[0].until
 }
 
-// forgetPermits lets go of ended permits that are too old or too many.
+// forgetPermits lets go of ended permits that are too old or too many. What is over by now ends
+// first: after a suspend a caller may be here before the tick, and is told how things stand.
 func (c *Core) forgetPermits(now Instant) {
+	c.lapse(now)
 	n := max(0, len(c.endedPermits)-maxEnded)
 	for n < len(c.endedPermits) && now-c.endedPermits[n].ended >= endedFor {
 		n++

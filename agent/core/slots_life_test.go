@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -277,6 +278,26 @@ func TestAPermitLapsesWhenItsCallerIsGone(t *testing.T) {
 	a.forgetPermits(a.clock())
 	if len(a.permits) != 0 || len(a.endedPermits) != 0 {
 		t.Error("ended permits are remembered for ever")
+	}
+}
+
+// The machine slept, and callers are faster than the tick that ends what lapsed meanwhile.
+func TestAPermitThatLapsedIsNobodysBeforeAnyTick(t *testing.T) {
+	t.Parallel()
+	r := newReal(t, jobPolicy)
+	a := r.agent()
+	a.work("renewed", 1)
+	a.work("repeated", 1)
+	r.now += 2 * time.Minute // max_hold is one
+	if _, got := a.acquire("repeated", 0, DimensionCost{"jobs", 1}); got.Bad == nil || got.Bad.Field != "id" {
+		t.Errorf("a repeat of an acquire whose permit has lapsed: %+v", got)
+	}
+	var unknown *UnknownIDError
+	if err := a.RenewPermit(a.clock(), "acme", "renewed"); !errors.As(err, &unknown) {
+		t.Errorf("renewed after it lapsed: %v", err)
+	}
+	if s := a.Stats(a.clock()); s.Running["jobs"] != 0 || s.Lapsed["jobs"] != 2 {
+		t.Errorf("%d run and %d lapsed, want 0 and 2", s.Running["jobs"], s.Lapsed["jobs"])
 	}
 }
 

@@ -222,16 +222,19 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 		}
 	}
 	if c.dims != nil {
-		early := c.early
-		c.early = nil
-		for _, w := range early {
-			c.Want(now, w)
-		}
-		groups := c.earlyGroups
-		c.earlyGroups = nil
-		for _, g := range groups {
-			c.WantAll(now, g)
-		}
+		c.takeInEarly(now)
+	}
+}
+
+// takeInEarly takes in the callers who came before there was a policy.
+func (c *Core) takeInEarly(now Instant) {
+	early, groups := c.early, c.earlyGroups
+	c.early, c.earlyGroups = nil, nil
+	for _, w := range early {
+		c.Want(now, w)
+	}
+	for _, g := range groups {
+		c.WantAll(now, g)
 	}
 }
 

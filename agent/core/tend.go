@@ -20,7 +20,6 @@ func (c *Core) Tick(now Instant) {
 	for {
 		k, ok := c.wakes.due(now)
 		if !ok {
-			c.lapse(now)
 			return
 		}
 		c.tend(now, k)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -90,6 +91,25 @@ func TestR2_17WhatAContractCanQuote(t *testing.T) {
 		if strings.Contains(r.out, bare) {
 			t.Errorf("%s stands in the text as markup", bare)
 		}
+	}
+}
+
+// Where a reservation may be settled with more than its estimate the excess passes whatever is
+// left, so that a contract which says "no more than" has to name it.
+func TestAContractNamesWhatEstimatesLeaveOut(t *testing.T) {
+	t.Parallel()
+	r := console{stdin: contractYAML}.run(t, "bound", "-f", "-", "--tenant", "acme", "-o", "md")
+	r.expect(t, exitDone)
+	var named []string
+	for _, paragraph := range strings.Split(r.out, "\n\n") {
+		if strings.Contains(paragraph, "more than the estimate is counted afterwards, on top.") {
+			name, _, _ := strings.Cut(paragraph, ".** ")
+			named = append(named, strings.NewReplacer("*", "", `\`, "").Replace(name))
+		}
+	}
+	slices.Sort(named)
+	if want := []string{"api_calls", "reads", "report_export"}; !slices.Equal(named, want) {
+		t.Errorf("named for %v, want for %v: bounded and best_effort, with a limit, in units", named, want)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quotalease/quotalease/cmd/quotalease/demo"
 	"github.com/quotalease/quotalease/controlplane"
+	"github.com/quotalease/quotalease/ledger/quota"
 )
 
 type demoFlags struct {
@@ -43,9 +44,10 @@ and that the ledger adds up; 1 that something did not.
 The table speaks of one tenant in each dimension, the one that used most; -o json has the
 sums over all tenants too.
 
-  LIMIT       what that tenant may use; (cut) if the demo lowered it
-  MOST USED   what it used, as its callers counted allowed takes
-  BOUND       most that the promise lets it use
+  LIMIT       what that tenant may use; (cut) if the demo lowered it; of a rate its burst and
+              how fast that refills; of slots how many at the same time
+  MOST USED   what it used, as its callers counted allowed takes; of slots, at the same time
+  BOUND       most that the promise lets it use; of a rate, in the time that the traffic took
   DENIED      takes refused: the quota was spent, or what is left was with other agents
   OUTAGE      takes answered "unavailable", or not at all: nobody says that a quota is spent
   HELD        units that the killed agent left unconfirmed: charged as if used
@@ -141,8 +143,13 @@ func printDemo(w io.Writer, r *demo.Report) error {
 	g := controlplane.Grouped
 	for _, d := range r.Dimensions {
 		limit, bound := g(int64(d.Limit)), g(int64(d.Bound))
-		if d.Cut {
+		switch {
+		case d.Cut:
 			limit += " (cut)"
+		case d.Rate != "":
+			limit += ", " + d.Rate
+		case d.Kind == quota.Concurrency.String():
+			limit += " at once"
 		}
 		if d.Tenants == 0 { // no take reached the ledger, which therefore knows no limit
 			limit, bound = "", ""
@@ -188,18 +195,28 @@ func shownBy(r *demo.Report) []string {
 			lines = append(lines, what+": "+strings.Join(named, ", "))
 		}
 	}
+	denied := func(kind quota.Kind) func(demo.Dimension) int64 {
+		return func(d demo.Dimension) int64 {
+			if d.Kind != kind.String() {
+				return 0
+			}
+			return d.Denied
+		}
+	}
 	rows("used up, the rest denied", func(d demo.Dimension) int64 {
-		if !usedUp(d) {
+		if !usedUp(d) || ofNoWindow(d) {
 			return 0
 		}
 		return int64(d.Limit)
 	})
 	rows("takes denied though not all was used, because the rest was with other agents or on its way", func(d demo.Dimension) int64 {
-		if d.Tenants != 1 || d.Cut || usedUp(d) {
+		if d.Tenants != 1 || d.Cut || usedUp(d) || ofNoWindow(d) {
 			return 0
 		}
 		return d.Denied
 	})
+	rows("takes denied by a rate, until it had refilled", denied(quota.RateLimit))
+	rows("jobs denied while the slots were in use", denied(quota.Concurrency))
 	rows("allowed in the outage without a lease, by outage mode open", func(d demo.Dimension) int64 { return int64(d.Open) })
 	rows("left held by the killed agent, charged as if used", func(d demo.Dimension) int64 { return int64(d.Held) })
 	rows("left uncertain, given back to the quota", func(d demo.Dimension) int64 { return int64(d.Uncertain) })
@@ -208,6 +225,11 @@ func shownBy(r *demo.Report) []string {
 	})
 	rows("overshoot, beyond the limit though within the bound", func(d demo.Dimension) int64 { return int64(d.Overshoot) })
 	return lines
+}
+
+// ofNoWindow reports a limit that nothing uses up.
+func ofNoWindow(d demo.Dimension) bool {
+	return d.Kind == quota.RateLimit.String() || d.Kind == quota.Concurrency.String()
 }
 
 // usedUp reports that one tenant came to its limit, with what is held for it.

@@ -35,7 +35,7 @@ func TestDemo(t *testing.T) {
 	for _, d := range report.Dimensions {
 		rows[d.Name] = d
 	}
-	if len(rows) != 6 || !report.OK() || len(report.Broken) != 0 {
+	if len(rows) != 8 || !report.OK() || len(report.Broken) != 0 {
 		t.Fatalf("%d dimensions, broken: %v", len(rows), report.Broken)
 	}
 	hard := rows["report_export"]
@@ -49,6 +49,12 @@ func TestDemo(t *testing.T) {
 	cut := rows["batch_rows"]
 	if !cut.Cut || cut.OverLimit <= 0 || cut.Overshoot != 0 {
 		t.Errorf("the cut shows apart from overshoot: %+v", cut)
+	}
+	if rate := rows["logins"]; rate.Kind != "rate" || rate.Denied <= 0 || rate.MostUsed <= rate.Limit || rate.MostUsed > rate.Bound {
+		t.Errorf("the rate refills and denies: %+v", rate)
+	}
+	if jobs := rows["batch_jobs"]; jobs.Kind != "concurrency" || jobs.Denied <= 0 || jobs.MostUsed < 2 || jobs.MostUsed > jobs.Limit || jobs.Used <= jobs.Limit {
+		t.Errorf("slots are used again and again, never more at once than there are: %+v", jobs)
 	}
 	if free := rows["status_reads"]; free.Open <= 0 {
 		t.Errorf("the outage was played through: %+v", free)
@@ -115,8 +121,10 @@ func TestDemoTableFitsATerminal(t *testing.T) {
 	t.Parallel()
 	r := &demo.Report{Held: true, Agree: true, Seconds: 27, Decisions: 20_673, Commits: 1_391, DecisionsPerCommit: 14.9, Dimensions: []demo.Dimension{
 		{Name: "api_calls", Class: "bounded", Tenants: 2, Limit: 8_000, MostUsed: 5_410, Bound: 8_080, Denied: 3, Unavailable: 2_474, Held: 52},
+		{Name: "batch_jobs", Kind: "concurrency", Class: "hard", Tenants: 1, Limit: 6, MostUsed: 6, Used: 151, Bound: 6, Denied: 48},
 		{Name: "batch_rows", Class: "hard", Tenants: 1, Limit: 2_224, Cut: true, MostUsed: 4_600, Bound: 20_000, Denied: 425, Held: 154, OverLimit: 2_339},
 		{Name: "llm_tokens", Class: "best_effort", Tenants: 1, Limit: 4_000_000, MostUsed: 3_485_510, Bound: 4_120_577, Denied: 202, Uncertain: 120_577},
+		{Name: "logins", Kind: "rate", Rate: "40/s", Class: "hard", Tenants: 1, Limit: 100, MostUsed: 981, Used: 981, Bound: 1_071, Denied: 210},
 		{Name: "payments", Class: "exact", Tenants: 1, Limit: 300, MostUsed: 300, Bound: 300, Denied: 55},
 		{Name: "report_export", Class: "hard", Tenants: 1, Limit: 4_000, MostUsed: 3_888, Bound: 4_000, Denied: 313, Held: 116},
 		{Name: "status_reads", Class: "best_effort", Tenants: 1, Limit: 100_000, MostUsed: 1_959, Bound: 100_402, Open: 402},

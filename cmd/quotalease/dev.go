@@ -194,7 +194,7 @@ Try, in another terminal:
 `, a.HTTP, a.GRPC, a.Pid(), st.Console(), st.ControlPlane(), st.ControlProc().Pid(), where)
 	if policyDir == "" {
 		for _, example := range []struct{ body, path string }{
-			{`"tenant":"hobbyist","dimension":"report_export","cost":10`, "take"},
+			{`"tenant":"hobbyist","dimension":"report_export","cost":9`, "take"},
 			{`"tenant":"hobbyist","dimension":"api_calls","cost":3`, "take"},
 			{`"tenant":"hobbyist","dimension":"llm_tokens","estimate":2000`, "reserve"},
 			{`"tenant":"hobbyist","operation":"start_export","id":"job-1"`, "acquire"},

@@ -121,13 +121,7 @@ func TestDevAnswersLikeTheReadmeSays(t *testing.T) {
 	t.Parallel()
 	d := startDev(t, ledgertest.DB(t))
 	const key = `"tenant":"hobbyist","dimension":"report_export"`
-	if status, header, answer := d.take(t, `{`+key+`,"cost":1}`); status != 200 || answer["allowed"] != true ||
-		answer["remaining"] != 9.0 || answer["limit"] != 10.0 || header.Get("RateLimit") == "" {
-		t.Errorf("a take that passes: %d %v %v", status, header, answer)
-	}
-	if status, _, answer := d.take(t, `{`+key+`,"cost":9}`); status != 200 || answer["remaining"] != 0.0 {
-		t.Errorf("the take that exhausts: %d %v", status, answer)
-	}
+	d.walkReadme(t)
 	status, header, answer := d.take(t, `{`+key+`}`)
 	retry, err := strconv.Atoi(header.Get("Retry-After"))
 	if status != 429 || answer["reason"] != "exhausted" || err != nil || retry < 1 || retry > 86400 ||
@@ -165,21 +159,13 @@ func TestDevAnswersLikeTheReadmeSays(t *testing.T) {
 	d.end(t)
 }
 
-// checkOtherKinds asks for a rate, a reservation and slots.
+// checkOtherKinds asks for a rate, and for slots, after what the README does.
 func (d *devRun) checkOtherKinds(t *testing.T) {
 	t.Helper()
 	d.take(t, `{"tenant":"hobbyist","dimension":"api_calls","cost":3}`)
 	if status, header, answer := d.take(t, `{"tenant":"hobbyist","dimension":"api_calls","cost":3}`); status != 429 ||
 		answer["reason"] != "exhausted" || header.Get("Retry-After") == "" {
 		t.Errorf("a rate: %d %v %v", status, header, answer)
-	}
-	_, _, made := d.post(t, "reserve", `{"tenant":"acme","dimension":"llm_tokens","estimate":2000}`)
-	if made["estimate"] != 2000.0 || made["remaining"] != 998_000.0 {
-		t.Errorf("a reservation: %v", made)
-	}
-	id, _ := made["id"].(string)
-	if status, _, answer := d.post(t, "settle", `{"id":"`+id+`","actual":740}`); status != 200 || answer["actual"] != 740.0 {
-		t.Errorf("its settlement: %d %v", status, answer)
 	}
 	if _, _, answer := d.take(t, `{"tenant":"acme","dimension":"llm_tokens","cost":0}`); answer["remaining"] != 999_260.0 {
 		t.Errorf("after the settlement: %v", answer)
@@ -190,12 +176,12 @@ func (d *devRun) checkOtherKinds(t *testing.T) {
 			t.Errorf("%s %s: %d %v, want %d", what, id, status, answer, want)
 		}
 	}
-	slot("acquire", "job-1", 200)
-	slot("acquire", "job-2", 429)
-	if status, _, answer := d.post(t, "release", `{"tenant":"hobbyist","id":"job-1"}`); status != 200 {
+	slot("acquire", "job-3", 200)
+	slot("acquire", "job-4", 429)
+	if status, _, answer := d.post(t, "release", `{"tenant":"hobbyist","id":"job-3"}`); status != 200 {
 		t.Errorf("release: %d %v", status, answer)
 	}
-	slot("acquire", "job-2", 200)
+	slot("acquire", "job-4", 200)
 }
 
 // end stops dev as Ctrl-C would, and sees that nothing is left.

@@ -14,7 +14,7 @@ import (
 func (s *Snapshot) Explain(key quota.Key, at time.Time) ([]string, error) {
 	dim, ok := s.Dimension(key.Dimension)
 	if !ok {
-		return nil, &UnknownDimensionError{Name: key.Dimension, snapshot: s}
+		return nil, s.Undefined(key.Dimension)
 	}
 	terms, m, err := s.Resolve(key, dim.Moment(at))
 	if errors.Is(err, ErrUnknownTenant) {

@@ -113,7 +113,11 @@ func (v value) take() (Take, value, bool) {
 	}
 	if f, given := o.get("cost"); given {
 		var costOK bool
-		t.Cost, costOK = f.whole(1, "a whole number of 1 or more")
+		allowed := fmt.Sprintf("a whole number from 1 to %d", quota.MaxCost)
+		if t.Cost, costOK = f.whole(1, allowed); costOK && t.Cost > quota.MaxCost {
+			f.refuse(fmt.Sprintf("%d is too large", t.Cost), allowed) // no door takes it
+			costOK = false
+		}
 		ok = ok && costOK
 	}
 	return t, at, ok

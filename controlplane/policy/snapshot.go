@@ -38,6 +38,11 @@ func (e *UnknownDimensionError) Error() string {
 // Is makes errors.Is(err, ErrUnknownDimension) true.
 func (e *UnknownDimensionError) Is(target error) bool { return target == ErrUnknownDimension }
 
+// Undefined is the error about a dimension that the snapshot does not have.
+func (s *Snapshot) Undefined(dimension string) error {
+	return &UnknownDimensionError{Name: dimension, snapshot: s}
+}
+
 // UnknownTenantError is ErrUnknownTenant with the name that was asked for.
 type UnknownTenantError struct {
 	Name     string
@@ -202,7 +207,7 @@ func (s *Snapshot) Resolve(key quota.Key, windowStart time.Time) (Terms, Match, 
 	}
 	r, ok := s.dimensions[key.Dimension]
 	if !ok {
-		return Terms{}, Match{}, &UnknownDimensionError{Name: key.Dimension, snapshot: s}
+		return Terms{}, Match{}, s.Undefined(key.Dimension)
 	}
 	plan, listed := s.tenants[key.Tenant]
 	if !listed && s.doc.DenyUnlisted {

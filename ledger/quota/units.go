@@ -15,6 +15,10 @@ type Units int64
 // "unlimited": that is a word of its own (see Limit).
 const MaxUnits Units = math.MaxInt64
 
+// MaxCost is the largest cost of one take: the largest whole number that every JSON reader
+// keeps exact.
+const MaxCost = 1<<53 - 1
+
 // ErrOverflow reports a sum or product outside the int64 range.
 var ErrOverflow = errors.New("amount leaves the int64 range")
 

@@ -27,11 +27,18 @@ type Count struct {
 	Denied      int64
 	Unavailable int64
 	Refused     int64 // takes that the agent could not make sense of
+
+	Running quota.Units // slots of work that runs at this moment
+	Most    quota.Units // of Running, ever
 }
+
+// jobLasts is how long a job keeps its slots.
+const jobLasts = 700 * time.Millisecond
 
 // Callers send takes to agents, a few at a time per region, and count the answers.
 type Callers struct {
 	regions []*region
+	slots   func(dimension string) bool // what limits how much runs at once: callers start jobs there
 	next    atomic.Uint64
 	wg      sync.WaitGroup
 	mu      sync.Mutex // guards counts and refused
@@ -57,7 +64,7 @@ const (
 
 // NewCallers connects to agents at addresses, by region.
 func NewCallers(regions []string, addresses []string) (*Callers, error) {
-	c := &Callers{counts: map[quota.Key]*Count{}}
+	c := &Callers{counts: map[quota.Key]*Count{}, slots: func(string) bool { return false }}
 	for i, name := range regions {
 		conn, err := grpc.NewClient(addresses[i], grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
@@ -75,7 +82,11 @@ func (c *Callers) Start(ctx context.Context) {
 		for range callersPerRegion {
 			c.wg.Go(func() {
 				for e := range r.work {
-					c.take(ctx, r, client, e)
+					if c.slots(e.Dimension) {
+						c.runJob(ctx, r, client, e)
+					} else {
+						c.take(ctx, r, client, e)
+					}
 				}
 			})
 		}
@@ -119,6 +130,36 @@ func (c *Callers) take(ctx context.Context, r *region, client pb.DecisionService
 	reply, err := client.Take(ctx, &pb.TakeRequest{Tenant: e.Tenant, Dimension: e.Dimension, Cost: &cost})
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.note(r, e, reply, err)
+}
+
+// runJob starts a job if there are slots for it, and says when it has ended. It goes on to its
+// end though the agent that let it start is killed: then nobody hears of the end.
+func (c *Callers) runJob(ctx context.Context, r *region, client pb.DecisionServiceClient, e trace.Event) {
+	asking, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	cost := int64(e.Cost)
+	reply, err := client.Acquire(asking, &pb.AcquireRequest{Tenant: e.Tenant, Dimension: e.Dimension, Cost: &cost})
+	c.mu.Lock()
+	n := c.note(r, e, reply.GetAnswer(), err)
+	runs := err == nil && reply.GetAnswer().GetAllowed()
+	if runs {
+		n.Running += e.Cost
+		n.Most = max(n.Most, n.Running)
+	}
+	c.mu.Unlock()
+	if !runs {
+		return
+	}
+	_ = trace.Sleep(ctx, jobLasts) // cut short only when everything is
+	c.mu.Lock()
+	n.Running -= e.Cost
+	c.mu.Unlock()
+	_, _ = client.Release(asking, &pb.ReleaseRequest{Tenant: e.Tenant, Id: reply.GetId()})
+}
+
+// note counts an answer. The owner holds mu.
+func (c *Callers) note(r *region, e trace.Event, reply *pb.TakeReply, err error) *Count {
 	key := quota.Key{Tenant: e.Tenant, Dimension: e.Dimension}
 	n, ok := c.counts[key]
 	if !ok {
@@ -148,6 +189,7 @@ func (c *Callers) take(ctx context.Context, r *region, client pb.DecisionService
 		n.Unavailable++
 		n.Unknown += e.Cost
 	}
+	return n
 }
 
 // saidUnavailable reports that the agent itself answered that there is an outage: nothing

@@ -9,8 +9,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/quotalease/quotalease/cmd/quotalease/stage"
+	"github.com/quotalease/quotalease/controlplane/policy"
 	"github.com/quotalease/quotalease/ledger"
 	"github.com/quotalease/quotalease/ledger/postgres"
+	"github.com/quotalease/quotalease/ledger/quota"
 	"github.com/quotalease/quotalease/sim/trace"
 )
 
@@ -126,7 +128,8 @@ type show struct {
 	agents  []*stage.Agent
 	callers *Callers
 	began   time.Time
-	cut     string // the dimension whose limit was cut
+	ran     time.Duration // from then to the callers' last answer
+	cut     string        // the dimension whose limit was cut
 }
 
 func (s *show) say(format string, args ...any) {
@@ -158,9 +161,19 @@ func (s *show) setUp(ctx context.Context) error {
 		addresses = append(addresses, agent.GRPC)
 	}
 	s.say("control plane and agents in %s, %s and %s are up", regions[0], regions[1], regions[2])
-	var err error
-	s.callers, err = NewCallers(regions, addresses)
-	return err
+	doc, err := policy.Parse([]policy.File{{Name: "demo.yaml", Text: s.plan.policy}}, time.Time{})
+	if err != nil {
+		return err
+	}
+	known := doc.Snapshot(0)
+	if s.callers, err = NewCallers(regions, addresses); err != nil {
+		return err
+	}
+	s.callers.slots = func(dimension string) bool {
+		d, ok := known.Dimension(dimension)
+		return ok && d.Kind == quota.Concurrency
+	}
+	return nil
 }
 
 // play sends the traffic and lets things go wrong.
@@ -181,6 +194,7 @@ func (s *show) play(ctx context.Context) error {
 	}
 	err := <-sent
 	s.callers.Finish()
+	s.ran = time.Since(s.began)
 	if failed != nil {
 		return failed
 	}
@@ -198,7 +212,7 @@ func (s *show) settle(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := compare(s.callers.Counts(), accounts, s.cut)
+	report := compare(s.callers.Counts(), accounts, s.cut, s.ran)
 	if err := report.fill(s.plan.policy); err != nil {
 		return nil, err
 	}
@@ -224,6 +238,9 @@ func (s *show) awaitLeases(ctx context.Context) ([]ledger.Account, error) {
 		out := ledger.Units(0)
 		for _, a := range accounts {
 			out += a.Outstanding
+			if a.Kind == quota.Concurrency {
+				out += a.Settled() // in use, at an agent that nobody has heard of since
+			}
 		}
 		if out == 0 {
 			return accounts, nil

@@ -39,12 +39,14 @@ type Verify struct {
 // one that used most.
 type Dimension struct {
 	Name        string      `json:"dimension"`
+	Kind        string      `json:"kind"`
 	Class       string      `json:"class"`
+	Rate        string      `json:"rate,omitempty"` // of a rate, whose limit is the burst
 	Tenants     int         `json:"tenants"`
 	Limit       quota.Units `json:"limit"`
 	Cut         bool        `json:"limit_was_cut"`
 	Used        quota.Units `json:"used"`           // as the callers counted it, all tenants
-	MostUsed    quota.Units `json:"most_used"`      // by one tenant
+	MostUsed    quota.Units `json:"most_used"`      // by one tenant; of slots, at the same time
 	Open        quota.Units `json:"used_in_outage"` // without a lease, by outage mode open
 	Denied      int64       `json:"denied"`
 	Unavailable int64       `json:"unavailable"`
@@ -57,8 +59,12 @@ type Dimension struct {
 }
 
 // promise is the most that one account's callers may have used: the largest limit it had,
-// what its class adds, and use that policy allowed without a lease.
-func promise(a ledger.Account) quota.Units {
+// what its class adds, and use that policy allowed without a lease. Of a rate it is what may be
+// used in the time that the demo ran, and of slots what may be in use at the same time.
+func promise(a ledger.Account, ran time.Duration) quota.Units {
+	if a.Kind == quota.RateLimit {
+		return a.Limit.Units + refilled(a.Rate, ran) + a.Budget.Units + a.Unleased
+	}
 	most := a.Largest.Units
 	switch a.Class {
 	case quota.Bounded:
@@ -71,8 +77,24 @@ func promise(a ledger.Account) quota.Units {
 	return most + a.Unleased
 }
 
-// compare holds the callers' counts against the ledger's accounts.
-func compare(counts map[quota.Key]Count, accounts []ledger.Account, cut string) *Report {
+// refilled is what a rate gives in a time, rounded up.
+func refilled(r quota.Rate, ran time.Duration) quota.Units {
+	if r.Per <= 0 {
+		return 0
+	}
+	return (r.Units*quota.Units(ran) + quota.Units(r.Per) - 1) / quota.Units(r.Per)
+}
+
+// mostUsed is what a promise speaks of.
+func (n Count) mostUsed(kind quota.Kind) quota.Units {
+	if kind == quota.Concurrency {
+		return n.Most
+	}
+	return n.Used
+}
+
+// compare holds the callers' counts against the ledger's accounts. ran is how long they were at it.
+func compare(counts map[quota.Key]Count, accounts []ledger.Account, cut string, ran time.Duration) *Report {
 	r := &Report{Held: true, Agree: true, Broken: []string{}, Verify: Verify{Found: []string{}}}
 	byKey := map[quota.Key]ledger.Account{}
 	rows := map[string]*Dimension{}
@@ -87,7 +109,10 @@ func compare(counts map[quota.Key]Count, accounts []ledger.Account, cut string) 
 	for _, a := range accounts {
 		byKey[a.ID.Key] = a
 		d := row(a.ID.Key.Dimension)
-		d.Class = a.Class.String()
+		d.Kind, d.Class = a.Kind.String(), a.Class.String()
+		if a.Kind == quota.RateLimit {
+			d.Rate = policy.Terms{Rate: a.Rate}.RateText()
+		}
 		d.Tenants++
 		d.Confirmed += a.Settled()
 		d.Held += a.Held
@@ -95,7 +120,7 @@ func compare(counts map[quota.Key]Count, accounts []ledger.Account, cut string) 
 		d.Overshoot = max(d.Overshoot, a.Overshoot)
 		d.OverLimit = max(d.OverLimit, a.OverLimit())
 		if d.Tenants == 1 {
-			d.Limit, d.Bound = a.Limit.Units, promise(a)
+			d.Limit, d.Bound = a.Limit.Units, promise(a, ran)
 		}
 	}
 	for key, n := range counts {
@@ -105,11 +130,11 @@ func compare(counts map[quota.Key]Count, accounts []ledger.Account, cut string) 
 		d.Open += n.Open
 		d.Denied += n.Denied
 		d.Unavailable += n.Unavailable
-		if n.Used > d.MostUsed {
-			d.MostUsed, d.Limit, d.Bound = n.Used, a.Limit.Units, promise(a)
+		if used := n.mostUsed(a.Kind); used > d.MostUsed {
+			d.MostUsed, d.Limit, d.Bound = used, a.Limit.Units, promise(a, ran)
 		}
 		r.Decisions += n.Allowed + n.Denied + n.Unavailable
-		r.check(key, n, a)
+		r.check(key, n, a, ran)
 	}
 	for _, d := range rows {
 		r.Dimensions = append(r.Dimensions, *d)
@@ -128,7 +153,8 @@ func (r *Report) fill(text []byte) error {
 	for i := range r.Dimensions {
 		d := &r.Dimensions[i]
 		if terms, ok := known.Dimension(d.Name); ok && d.Class == "" {
-			d.Class, d.Limit, d.Bound = terms.Class.String(), terms.Limit.Units, terms.Limit.Units
+			d.Kind, d.Class = terms.Kind.String(), terms.Class.String()
+			d.Limit, d.Bound = terms.Limit.Units, terms.Limit.Units
 		}
 	}
 	return nil
@@ -136,13 +162,22 @@ func (r *Report) fill(text []byte) error {
 
 // check holds one key against its promises: the bound, and that ledger and callers agree as
 // far as the class and the crash allow.
-func (r *Report) check(key quota.Key, n Count, a ledger.Account) {
+func (r *Report) check(key quota.Key, n Count, a ledger.Account, ran time.Duration) {
 	broken := func(ok *bool, format string, args ...any) {
 		*ok = false
 		r.Broken = append(r.Broken, fmt.Sprintf("%s: ", key)+fmt.Sprintf(format, args...))
 	}
-	if most := promise(a); n.Used > most {
-		broken(&r.Held, "callers used %d, the bound is %d", n.Used, most)
+	if used, most := n.mostUsed(a.Kind), promise(a, ran); used > most {
+		broken(&r.Held, "callers used %d, the bound is %d", used, most)
+	}
+	if a.Outstanding != 0 {
+		broken(&r.Agree, "%d units are still out after every lease ended", a.Outstanding)
+	}
+	if a.Kind == quota.Concurrency { // what ran and is over is nowhere any more
+		if a.Settled() != 0 {
+			broken(&r.Agree, "%d slots are still in use after every job ended", a.Settled())
+		}
+		return
 	}
 	if a.Class == quota.Exact || a.Class == quota.Hard {
 		if over := a.Overshoot; over > a.Unleased {
@@ -154,9 +189,6 @@ func (r *Report) check(key quota.Key, n Count, a ledger.Account) {
 	}
 	if a.Settled() > n.Used+n.Unknown {
 		broken(&r.Agree, "the ledger confirmed %d, callers used %d and do not know of %d", a.Settled(), n.Used, n.Unknown)
-	}
-	if a.Outstanding != 0 {
-		broken(&r.Agree, "%d units are still out after every lease ended", a.Outstanding)
 	}
 	if unconfirmed := n.Used - a.Settled(); unconfirmed > a.Held+a.Uncertain {
 		broken(&r.Agree, "%d used units are unconfirmed, only %d held or uncertain", unconfirmed, a.Held+a.Uncertain)

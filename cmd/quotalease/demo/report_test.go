@@ -21,6 +21,20 @@ func account(class quota.Class, limit, budget quota.Units, t ledger.Tally) ledge
 	}
 }
 
+// logins is a rate of 40 a second with a burst of 100 and a budget of 10: 190 in 2 s.
+func logins(t ledger.Tally) ledger.Account {
+	a := account(quota.Hard, 100, 10, t)
+	a.Kind, a.Rate = quota.RateLimit, quota.Rate{Units: 40, Per: time.Second}
+	return a
+}
+
+// jobs is a limit of 6 slots.
+func jobs(t ledger.Tally) ledger.Account {
+	a := account(quota.Hard, 6, 3, t)
+	a.Kind = quota.Concurrency
+	return a
+}
+
 func TestCompareAllowsWhatTheClassesAllow(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -32,9 +46,12 @@ func TestCompareAllowsWhatTheClassesAllow(t *testing.T) {
 		"a lost answer":         {Count{Used: 99, Unknown: 1}, account(quota.Exact, 100, 0, ledger.Tally{Spent: 100})},
 		"within the budget":     {Count{Used: 101}, account(quota.Bounded, 100, 1, ledger.Tally{Leased: 100, Uncertain: 1})},
 		"open in an outage":     {Count{Used: 120, Open: 20}, account(quota.BestEffort, 100, 10, ledger.Tally{Leased: 100, Unleased: 20})},
+		"a rate in 2 s":         {Count{Used: 190}, logins(ledger.Tally{Leased: 180, Held: 10})},
+		"slots":                 {Count{Used: 70, Most: 6}, jobs(ledger.Tally{})},
+		"slots of the killed":   {Count{Used: 70, Most: 6}, jobs(ledger.Tally{Held: 2})},
 		"given back and unused": {Count{Used: 80}, account(quota.BestEffort, 100, 10, ledger.Tally{Leased: 80, Uncertain: 10})},
 	} {
-		r := compare(map[quota.Key]Count{key: c.count}, []ledger.Account{c.account}, "")
+		r := compare(map[quota.Key]Count{key: c.count}, []ledger.Account{c.account}, "", 2*time.Second)
 		if !r.OK() || len(r.Broken) != 0 {
 			t.Errorf("%s: %v", name, r.Broken)
 		}
@@ -55,14 +72,18 @@ func TestCompareNamesWhatDoesNotAddUp(t *testing.T) {
 		"the ledger confirmed 90":      {Count{Used: 80, Unknown: 9}, account(quota.Hard, 100, 10, ledger.Tally{Leased: 90})},
 		"4 units are still out":        {Count{Used: 90}, account(quota.Hard, 100, 10, ledger.Tally{Leased: 90, Outstanding: 4})},
 		"realised overshoot 3":         {Count{Used: 100}, over},
+		"the bound is 190":             {Count{Used: 191}, logins(ledger.Tally{Leased: 191})},
+		"used 7, the bound is 6":       {Count{Used: 70, Most: 7}, jobs(ledger.Tally{})},
+		"2 slots are still in use":     {Count{Used: 70, Most: 6}, jobs(ledger.Tally{Leased: 2})},
+		"3 units are still out":        {Count{Used: 70, Most: 6}, jobs(ledger.Tally{Outstanding: 3})},
 		"5 used units are unconfirmed": {Count{Used: 95}, account(quota.Hard, 100, 10, ledger.Tally{Leased: 90, Outstanding: 5})},
 	} {
-		r := compare(map[quota.Key]Count{key: c.count}, []ledger.Account{c.account}, "")
+		r := compare(map[quota.Key]Count{key: c.count}, []ledger.Account{c.account}, "", 2*time.Second)
 		if r.OK() || !strings.Contains(strings.Join(r.Broken, "\n"), want) {
 			t.Errorf("%q is not said: %v", want, r.Broken)
 		}
 	}
-	r := compare(nil, nil, "")
+	r := compare(nil, nil, "", 0)
 	r.Verify.Differences = 1
 	if r.OK() {
 		t.Error("a ledger that does not add up passes")
@@ -71,7 +92,7 @@ func TestCompareNamesWhatDoesNotAddUp(t *testing.T) {
 
 func TestADimensionWithoutAGrantHasItsPolicysTerms(t *testing.T) {
 	t.Parallel()
-	r := compare(map[quota.Key]Count{{Tenant: "acme", Dimension: "payments"}: {Unavailable: 3}}, nil, "")
+	r := compare(map[quota.Key]Count{{Tenant: "acme", Dimension: "payments"}: {Unavailable: 3}}, nil, "", 0)
 	if err := r.fill(builtinPolicy); err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +122,9 @@ func TestDerivedAndCutPoliciesAreValid(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, d := range doc.Dimensions {
+			if d.Kind != quota.Period { // the demo cuts no other
+				continue
+			}
 			cut, from, err := withLimit(text, d.Name, 7)
 			if err != nil || from != d.Limit.Units {
 				t.Fatalf("%s, cut %s: from %d, %v", name, d.Name, from, err)

@@ -36,6 +36,8 @@ var builtinStreams = []stream{
 	{quota.Key{Tenant: "acme", Dimension: "llm_tokens"}, 60, between(50, 6000)},
 	{quota.Key{Tenant: "acme", Dimension: "payments"}, 20, one},
 	{quota.Key{Tenant: "globex", Dimension: "status_reads"}, 80, one},
+	{quota.Key{Tenant: "acme", Dimension: "logins"}, 60, one},
+	{quota.Key{Tenant: "acme", Dimension: "batch_jobs"}, 12, one},
 }
 
 // builtinTrace is length of traffic from the streams: Poisson arrivals from one seed.

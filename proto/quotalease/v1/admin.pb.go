@@ -2499,7 +2499,7 @@ func (x *ListLeasesReply) GetLeases() []*Lease {
 type Lease struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	GrantId          []byte                 `protobuf:"bytes,1,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
-	Kind             string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // lease, spend, unleased, credit, release
+	Kind             string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // lease, slots, emergency, spend, unleased, credit, release
 	State            GrantState             `protobuf:"varint,3,opt,name=state,proto3,enum=quotalease.v1.GrantState" json:"state,omitempty"`
 	Key              *Key                   `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
 	Window           *Window                `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"`
