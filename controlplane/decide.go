@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -44,6 +45,9 @@ func decide(p *plan, b *ledger.Book, requests []*request) (*attempt, error) {
 	}
 	for i, r := range requests {
 		answered, err := a.answer(r)
+		if errors.Is(err, ledger.ErrClock) {
+			answered, err = answer{err: outage("decide", err)}, nil
+		}
 		if err == nil {
 			a.answers[i] = answered
 			continue
@@ -158,7 +162,7 @@ func (a *attempt) answerSync(r *request) (answer, error) {
 			return answer{}, err
 		}
 		if len(r.renewals)+len(r.asks) > 0 && a.book.ClockSuspect() {
-			return answer{err: outage("decide on asks", ledger.ErrClock)}, nil
+			return answer{}, ledger.ErrClock
 		}
 		for _, x := range r.renewals {
 			d, err := a.renew(x)
@@ -187,7 +191,7 @@ func (a *attempt) answerSpend(r *request) (answer, error) {
 		return answer{}, err
 	}
 	if len(r.spends) > 0 && a.book.ClockSuspect() {
-		return answer{err: outage("decide on spends", ledger.ErrClock)}, nil
+		return answer{}, ledger.ErrClock
 	}
 	decisions, err := a.spendAll(r)
 	if err != nil {

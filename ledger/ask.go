@@ -263,12 +263,16 @@ func (b *Book) holds(id AccountID, agent ID) Units {
 }
 
 // checkID refuses an id that a new record may not have. Its time must be readable: an id is
-// forgotten only when it is too old, or a repeat would be decided anew.
+// forgotten only when it is too old, or a repeat would be decided anew. A reading that cannot be
+// trusted makes no id too old: an ask whose withdrawal was refused so would be granted later.
 func (b *Book) checkID(id ID) error {
 	if id.Version() != 7 {
 		return refuse(CodeInvalid, id, "id", "a UUID of version 7")
 	}
 	if b.tooOld(id) {
+		if b.loaded.ClockSuspect {
+			return ErrClock
+		}
 		return refuse(CodeTooOld, id, "id", "an id of the last %s", b.loaded.Retention)
 	}
 	return nil

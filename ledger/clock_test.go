@@ -211,3 +211,25 @@ func TestGenerationGrowsWithHeadroomOrExposure(t *testing.T) {
 	grows("a move", false, func() { d.spend(agent(1), 43) })
 	grows("a late final", true, func() { d.report(g, 4, 0, 6, true) })
 }
+
+// What an agent takes back or reports while the clock is astray is not turned away for good: its
+// ask may still be on its way, and would be granted to nobody.
+func TestSuspectClockMakesNoIdTooOld(t *testing.T) {
+	t.Parallel()
+	d := open(t, quota.Hard, 100, 50)
+	d.store.SetRetention(time.Hour)
+	late := d.newAsk(agent(1), 10, 1)
+	d.store.SetClockSuspect(true)
+	d.now = start.Add(2 * time.Hour)
+	if err := d.cancel(late.ID, agent(1)); !errors.Is(err, ledger.ErrClock) {
+		t.Errorf("a withdrawal of an ask on its way: %v, want ErrClock", err)
+	}
+	d.store.SetClockSuspect(false)
+	d.now = start.Add(time.Second)
+	d.must(d.cancel(late.ID, agent(1)))
+	ans, err := d.tryAsk(late)
+	d.must(err)
+	if ans.Grant.Amount != 0 || ans.Grant.Reason != quota.Cancelled {
+		t.Errorf("the ask that came late got %d %q, want nothing: it was withdrawn", ans.Grant.Amount, ans.Grant.Reason)
+	}
+}
