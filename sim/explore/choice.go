@@ -17,7 +17,7 @@ const (
 	heed              // so does every notice that is on its way to it
 	bring             // a request reaches the control plane, which answers it
 	arrive            // so does a stray, whose answer is nobody's
-	follow            // the control plane takes up the policy in force
+	follow            // the control plane takes up the policy in force, and brings the accounts to it
 	sweep             // it closes what is due
 	right             // the ledger's clock is set right
 	pass              // a tick passes
@@ -84,7 +84,7 @@ func (s *state) ordinary() []step {
 	for i := range s.strays {
 		list = append(list, step{arrive, uint8(i)})
 	}
-	if s.knows < s.version {
+	if !s.followed() {
 		list = append(list, step{follow, 0})
 	}
 	if s.due() {

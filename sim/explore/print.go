@@ -169,7 +169,7 @@ func (s *state) printed(order []int) sum {
 	for place, i := range order {
 		p.places[i] = uint8(place)
 	}
-	p.numbers(int64(s.tick), int64(s.back), s.version, s.knows, int64(s.offset))
+	p.numbers(int64(s.tick), int64(s.back), s.version, s.knows, s.reconciled, int64(s.offset))
 	p.numbers(s.left.numbers()...)
 	p.numbers(s.truth.used[:]...)
 	p.numbers(s.truth.largest[:]...)

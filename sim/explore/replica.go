@@ -156,6 +156,9 @@ func (rs *replicas) follow(s *state) error {
 		return r.cp.Reconcile(context.Background())
 	})
 	r.left(s, false)
+	if err == nil {
+		s.reconciled = s.knows
+	}
 	return err
 }
 

@@ -21,14 +21,15 @@ type state struct {
 	left  Budget
 	back  int // ticks that the ledger's clock was set back
 
-	store     *memory.Store
-	books     *books
-	clock     func() time.Time // the store's
-	version   int64            // of the policy in force
-	knows     int64            // the version that the replica has in memory
-	offset    time.Duration    // of the ledger's clock to the replica's, as it believes
-	tokens    uint32
-	published int64 // events of the store up to here were told
+	store      *memory.Store
+	books      *books
+	clock      func() time.Time // the store's
+	version    int64            // of the policy in force
+	knows      int64            // the version that the replica has in memory
+	reconciled int64            // the version that every account was brought to
+	offset     time.Duration    // of the ledger's clock to the replica's, as it believes
+	tokens     uint32
+	published  int64 // events of the store up to here were told
 
 	agents []*agent
 	strays []stray
@@ -118,7 +119,7 @@ const agentByte = 11
 
 // begin returns a world in which every agent has heard of the policy, and nothing else happened.
 func begin(w *World, rs *replicas) (*state, error) {
-	s := &state{world: w, left: w.Budget, version: 1, knows: 1, truth: newTruth(w)}
+	s := &state{world: w, left: w.Budget, version: 1, knows: 1, reconciled: 1, truth: newTruth(w)}
 	s.clock = s.ledgerClock
 	s.store = memory.New(s.clock)
 	s.store.SetPolicyVersion(1)
@@ -178,6 +179,10 @@ func (s *state) nowAt(a *agent, n int) core.Instant {
 	}
 	return time.Hour + time.Duration(n)*tick
 }
+
+// followed reports that the replica and the accounts are at the policy in force. A replica that read of
+// it for the sake of a request has yet to bring the other accounts to it.
+func (s *state) followed() bool { return s.reconciled == s.version }
 
 func (s *state) trueTime() time.Time { return s.world.at(s.tick) }
 

@@ -212,5 +212,5 @@ func (s *state) atRest() bool {
 			return false
 		}
 	}
-	return len(s.strays) == 0 && s.knows == s.version
+	return len(s.strays) == 0 && s.followed()
 }
