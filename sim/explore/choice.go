@@ -24,9 +24,10 @@ const (
 
 	take    // a caller asks for one unit
 	crash   // an agent dies and starts anew; what it sent may still arrive
-	lose    // a request or a reply is lost: its agent will be told of an error
+	lose    // an agent sends a request that is lost: it will be told of an error
+	late    // the same, but the request stays on its way
+	fail    // a reply is lost: its agent is told of an error in its place
 	miss    // the notices that are on their way to an agent are lost: nobody is told
-	late    // the same of a request that stays on its way
 	keep    // a request arrives, and a copy of it stays on its way
 	unknown // a request arrives, and the store does not learn that it committed
 	cut     // policy version 2 is applied
@@ -49,6 +50,9 @@ func (s *state) callAt(of uint8) (*agent, lane, *call) {
 // steps are all that can happen to a state, those without faults first: of those the first is
 // what happens when nothing disturbs. After the horizon nothing else does.
 func (s *state) steps() []step {
+	if s.justCut {
+		return s.served()
+	}
 	if i := s.first(); i >= 0 {
 		return s.own(i)
 	}
@@ -121,6 +125,22 @@ func (s *state) first() int {
 	return -1
 }
 
+// served are the control plane's steps, of which one comes next after a cut: what only agents do, and the
+// passing of time, goes by no policy, and so may as well come before the cut. (Not in the last tick: what
+// comes at rest comes after it.)
+func (s *state) served() []step {
+	list := slices.DeleteFunc(s.troubles(s.ordinary()), func(x step) bool { return !x.act.controlPlane() })
+	return list
+}
+
+func (a act) controlPlane() bool {
+	switch a {
+	case bring, arrive, follow, sweep, keep, unknown:
+		return true
+	}
+	return false
+}
+
 // own are the steps of one agent alone.
 func (s *state) own(i int) []step {
 	list := make([]step, 0, 8)
@@ -133,17 +153,8 @@ func (s *state) own(i int) []step {
 		case c != nil && c.sent < s.tick:
 			list = append(list, step{hear, of})
 		}
-		if c != nil && c.reply != (reply{}) && s.left.Losses > 0 {
-			list = append(list, step{lose, of})
-		}
 	}
-	if s.left.Takes > 0 {
-		list = append(list, step{take, uint8(i)})
-	}
-	if s.left.Crashes > 0 {
-		list = append(list, step{crash, uint8(i)})
-	}
-	return list
+	return s.troublesOf(i, list)
 }
 
 // calmly is the one step that is left after the horizon; none at rest.
@@ -160,37 +171,48 @@ func (s *state) calmly(list []step) []step {
 
 // troubles adds what budgets bound.
 func (s *state) troubles(list []step) []step {
-	add := func(left int8, a act, of uint8) {
-		if left > 0 {
-			list = append(list, step{a, of})
-		}
-	}
-	for i, a := range s.agents {
-		add(s.left.Takes, take, uint8(i))
-		add(s.left.Crashes, crash, uint8(i))
-		if len(a.inbox) > 0 {
-			add(s.left.Losses, miss, uint8(i))
-		}
-		for l := range lane(lanes) {
-			c := a.calls[l]
-			if c == nil {
-				continue
-			}
-			of := callOf(i, l)
-			if c.reply != (reply{}) || !c.answered {
-				add(s.left.Losses, lose, of)
-			}
-			if !c.answered {
-				add(s.left.Lates, late, of)
-				add(s.left.Repeats, keep, of)
-				add(s.left.Unknowns, unknown, of)
+	for i := range s.agents {
+		list = s.troublesOf(i, list)
+		for l, c := range s.agents[i].calls {
+			if c != nil && !c.answered {
+				list = may(list, s.left.Repeats, keep, callOf(i, lane(l)))
+				list = may(list, s.left.Unknowns, unknown, callOf(i, lane(l)))
 			}
 		}
 	}
 	if s.version == 1 {
-		add(s.left.Cuts, cut, 0)
+		list = may(list, s.left.Cuts, cut, 0)
 	}
-	add(s.left.Setbacks, setBack, 0)
+	return may(list, s.left.Setbacks, setBack, 0)
+}
+
+// troublesOf adds those that touch one agent alone. Whether a request is lost is settled when it is
+// sent, and whether a reply is when it would be heard: what happens in between goes by neither.
+func (s *state) troublesOf(i int, list []step) []step {
+	a := s.agents[i]
+	list = may(list, s.left.Takes, take, uint8(i))
+	list = may(list, s.left.Crashes, crash, uint8(i))
+	if len(a.inbox) > 0 {
+		list = may(list, s.left.Losses, miss, uint8(i))
+	}
+	for l, c := range a.calls {
+		of := callOf(i, lane(l))
+		switch {
+		case c == nil && s.hasToSend(a, lane(l)):
+			list = may(list, s.left.Losses, lose, of)
+			list = may(list, s.left.Lates, late, of)
+		case c != nil && c.reply != (reply{}) && c.sent < s.tick:
+			list = may(list, s.left.Losses, fail, of)
+		}
+	}
+	return list
+}
+
+// may adds a step if something is left of its budget.
+func may(list []step, left int8, a act, of uint8) []step {
+	if left > 0 {
+		list = append(list, step{a, of})
+	}
 	return list
 }
 

@@ -170,20 +170,29 @@ func (s *state) printed(order []int) sum {
 		p.places[i] = uint8(place)
 	}
 	p.numbers(int64(s.tick), int64(s.back), s.version, s.knows, s.reconciled, int64(s.offset))
-	p.numbers(s.left.numbers()...)
+	p.flag(s.justCut)
 	p.numbers(s.truth.used[:]...)
 	p.numbers(s.truth.largest[:]...)
 	p.flag(s.truth.crashed)
 	for _, i := range order {
 		s.printAgent(p, s.agents[i])
 	}
-	p.Number(int64(len(s.strays)))
-	for _, x := range s.strays {
+	p.strays(s.strays)
+	s.printLedger(p)
+	return p.sum()
+}
+
+// strays writes what may arrive at any time, in an order that does not tell when it was sent.
+func (p *print) strays(list []stray) {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(x, y stray) int {
+		return cmp.Or(cmp.Compare(p.places[x.agent], p.places[y.agent]), slices.Compare(x.print.words, y.print.words))
+	})
+	p.Number(int64(len(list)))
+	for _, x := range list {
 		p.Number(int64(p.places[x.agent]))
 		p.add(x.print)
 	}
-	s.printLedger(p)
-	return p.sum()
 }
 
 func (s *state) printAgent(p *print, a *agent) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 )
 
@@ -31,7 +32,7 @@ type node struct {
 type search struct {
 	world   *World
 	nodes   []node
-	known   map[sum]int32
+	known   map[sum][]Budget // with what left each was reached
 	workers []*replicas
 	found   *Found
 }
@@ -52,6 +53,7 @@ type place struct {
 type child struct {
 	step step
 	sum  sum
+	left Budget
 	s    *state
 }
 
@@ -71,7 +73,7 @@ type expansion struct {
 // broken, there are more than most, or ctx ends. progress is told now and then.
 func Explore(ctx context.Context, w *World, most int, progress func(Found)) (*Found, error) {
 	w.number()
-	x := &search{world: w, known: map[sum]int32{}, found: &Found{World: w}}
+	x := &search{world: w, known: map[sum][]Budget{}, found: &Found{World: w}}
 	for range max(1, runtime.GOMAXPROCS(0)) {
 		rs, err := newReplicas(w)
 		if err != nil {
@@ -84,7 +86,7 @@ func Explore(ctx context.Context, w *World, most int, progress func(Found)) (*Fo
 		return nil, fmt.Errorf("begin world %s: %w", w.Name, err)
 	}
 	x.nodes = append(x.nodes, node{parent: -1})
-	x.known[first.fingerprint()] = 0
+	x.known[first.fingerprint()] = []Budget{first.left}
 	for layer := []place{{0, first}}; len(layer) > 0; x.found.Depth++ {
 		if layer, err = x.expandAll(ctx, layer, most); err != nil || x.found.Fault != "" {
 			return x.result(), err
@@ -137,11 +139,11 @@ func (x *search) enter(parent int32, e expansion, next []place) []place {
 		x.found.Rests++
 	}
 	for _, c := range e.children {
-		if _, ok := x.known[c.sum]; ok {
+		if x.covers(c) {
 			continue
 		}
 		n := int32(len(x.nodes))
-		x.known[c.sum] = n
+		x.known[c.sum] = append(x.known[c.sum], c.left)
 		x.nodes = append(x.nodes, node{parent, c.step})
 		if len(next) >= keepAlive {
 			c.s = nil
@@ -149,6 +151,12 @@ func (x *search) enter(parent int32, e expansion, next []place) []place {
 		next = append(next, place{n, c.s})
 	}
 	return next
+}
+
+// covers reports that all that can come of a state was or will be seen: the same state was reached with no
+// less left in any budget. Budgets only bound what may happen.
+func (x *search) covers(c child) bool {
+	return slices.ContainsFunc(x.known[c.sum], c.left.within)
 }
 
 // expandSome has the workers expand some states, in the order in which they stand.
@@ -191,11 +199,9 @@ func (x *search) expand(rs *replicas, at place) (e expansion) {
 		if e.steps += 1 + forced; to.fault != "" {
 			return expansion{fault: to.fault, at: &next, asker: -1}
 		}
-		c := child{step: next, sum: to.fingerprint()}
-		if _, ok := x.known[c.sum]; !ok {
-			c.s = to
+		if c := (child{next, to.fingerprint(), to.left, to}); !x.covers(c) {
+			e.children = append(e.children, c)
 		}
-		e.children = append(e.children, c)
 	}
 	return e
 }

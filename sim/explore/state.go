@@ -16,10 +16,11 @@ import (
 // state is a world at one moment: real cores, the real ledger, what is on the way between them,
 // and what callers were allowed.
 type state struct {
-	world *World
-	tick  int
-	left  Budget
-	back  int // ticks that the ledger's clock was set back
+	world   *World
+	tick    int
+	left    Budget
+	back    int  // ticks that the ledger's clock was set back
+	justCut bool // by the last step, which the control plane's next one follows
 
 	store      *memory.Store
 	books      *books

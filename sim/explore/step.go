@@ -9,6 +9,7 @@ import (
 
 // do lets a step happen, and holds what came of it against every promise.
 func (s *state) do(rs *replicas, x step) {
+	s.justCut = x.act == cut && s.tick+1 < s.world.Horizon
 	switch x.act {
 	case send:
 		s.send(x.of)
@@ -41,6 +42,11 @@ func (s *state) do(rs *replicas, x step) {
 		s.agents[x.of].inbox = nil
 	case lose, late:
 		s.giveUp(x)
+	case fail:
+		s.left.Losses--
+		a, l, c := s.callAt(x.of)
+		a.calls[l] = nil
+		s.told(a, l, c, reply{})
 	case cut:
 		s.left.Cuts--
 		s.version = 2
@@ -127,9 +133,14 @@ func (s *state) heed(a *agent) {
 	})
 }
 
-// giveUp ends a call with an error, of which its agent hears when the answer would have come.
+// giveUp has an agent send a request that ends with an error, of which it hears when the answer would have
+// come.
 func (s *state) giveUp(x step) {
+	s.send(x.of)
 	_, _, c := s.callAt(x.of)
+	if c == nil {
+		return
+	}
 	if x.act == lose {
 		s.left.Losses--
 	} else {
