@@ -118,7 +118,7 @@ func (s *state) first() int {
 			onTheWay = onTheWay || c != nil && !c.answered
 			due = due || c == nil && s.hasToSend(a, lane(l)) || c != nil && c.sent < s.tick
 		}
-		if due && !onTheWay {
+		if due && (!onTheWay || s.left.Crashes == 0) {
 			return i
 		}
 	}

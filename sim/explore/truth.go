@@ -109,6 +109,9 @@ func (s *state) inLedger(happen func()) {
 	was := s.books
 	happen()
 	s.books = s.read()
+	if s.knows == s.version && !slices.ContainsFunc(s.books.accounts, s.behind) {
+		s.reconciled = s.version // there is nothing to bring to it
+	}
 	clocks := map[ledger.AccountID]time.Time{}
 	for _, row := range was.accounts {
 		clocks[row.ID] = row.Clock
@@ -134,6 +137,12 @@ func (s *state) inLedger(happen func()) {
 		func(d ledger.Difference) { s.broken("the books do not add up: %s", d) }, func(int, int) {})
 	s.must(err)
 	s.check()
+}
+
+// behind reports an account that the control plane has yet to bring to the policy in force. Those of windows
+// that are over by any clock stay as they are.
+func (s *state) behind(a ledger.Account) bool {
+	return a.PolicyVersion < s.version && a.ID.Window.End.After(s.world.at(s.tick-s.world.Lagging-int(s.world.Budget.Setbacks)))
 }
 
 // granted holds a new lease or spend against headroom, exposure and window, by the policy that
