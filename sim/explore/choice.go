@@ -1,8 +1,8 @@
 package explore
 
 import (
-	"context"
 	"slices"
+	"time"
 
 	"github.com/quotalease/quotalease/ledger"
 )
@@ -45,6 +45,12 @@ func callOf(agent int, l lane) uint8 { return uint8(agent*lanes) + uint8(l) }
 func (s *state) callAt(of uint8) (*agent, lane, *call) {
 	a, l := s.agents[of/lanes], lane(of%lanes)
 	return a, l, a.calls[l]
+}
+
+// myCall is a call of an agent that is about to change.
+func (s *state) myCall(of uint8) (*agent, lane, *call) {
+	s.mine(int(of / lanes))
+	return s.callAt(of)
 }
 
 // steps are all that can happen to a state, those without faults first: of those the first is
@@ -242,10 +248,20 @@ func (s *state) hasToSend(a *agent, l lane) bool {
 
 // due reports that the ledger holds a lease or a window to close.
 func (s *state) due() bool {
-	ended, err := s.store.Unstated(context.Background(), 1)
-	if s.must(err); len(ended) > 0 {
-		return true
-	}
 	now := s.ledgerClock()
+	for _, a := range s.books.accounts {
+		if at := statementDue(a); !at.IsZero() && !at.After(now) {
+			return true
+		}
+	}
 	return slices.ContainsFunc(s.books.grants, func(g ledger.Grant) bool { return g.State == ledger.Live && !g.ClosesAt.After(now) })
+}
+
+// statementDue is when time has something to write in an account's statement, as the store has it; zero:
+// never.
+func statementDue(a ledger.Account) time.Time {
+	if a.ClosedAt.IsZero() {
+		return a.ID.Window.End.Add(a.Grace)
+	}
+	return a.FinalBy()
 }

@@ -175,7 +175,7 @@ func (s *state) printed(order []int) sum {
 	p.numbers(s.truth.largest[:]...)
 	p.flag(s.truth.crashed)
 	for _, i := range order {
-		s.printAgent(p, s.agents[i])
+		p.add(s.printAgent(s.agents[i]))
 	}
 	p.strays(s.strays)
 	s.printLedger(p)
@@ -195,7 +195,12 @@ func (p *print) strays(list []stray) {
 	}
 }
 
-func (s *state) printAgent(p *print, a *agent) {
+// printAgent writes an agent, and keeps what it wrote for as long as that is so.
+func (s *state) printAgent(a *agent) *print {
+	if a.print != nil {
+		return a.print
+	}
+	p := &print{places: ownPlaces}
 	a.core.Print(corePrint{p, s, a})
 	p.Number(int64(len(a.callers)))
 	for _, c := range a.callers {
@@ -213,6 +218,8 @@ func (s *state) printAgent(p *print, a *agent) {
 		p.flag(c.answered)
 		p.add(c.print)
 	}
+	a.print = p
+	return p
 }
 
 // printLedger writes the ledger as far as it can still matter. A record that is settled, or was

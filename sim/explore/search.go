@@ -40,7 +40,7 @@ type search struct {
 // Sizes of the work.
 const (
 	batch     = 2048   // states that are expanded before their successors are entered
-	keepAlive = 12_000 // states of the frontier that are kept
+	keepAlive = 40_000 // states of the frontier that are kept
 )
 
 // place is a state of the frontier.

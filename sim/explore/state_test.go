@@ -46,6 +46,9 @@ func TestACopyLivesItsOwnLife(t *testing.T) {
 			}
 			x := steps[rng.IntN(len(steps))]
 			did[x.act] = true
+			if ended, err := s.copy().store().Unstated(t.Context(), 1); err != nil || len(ended) > 0 && !s.due() {
+				t.Fatalf("seed %d, step %d: the store has a window to close, and the state does not know: %v", seed, n, err)
+			}
 			before := s.fingerprint()
 			c := s.copy()
 			if c.fingerprint() != before {
@@ -123,6 +126,11 @@ func TestStatesThatCountAsOneGoOnAlike(t *testing.T) {
 	w.orders = [][]int{{0, 1}} // whose steps come first goes by numbers, so those have to be the same
 	w.Boundary, w.Horizon, w.Budget = 3, 5, Budget{Takes: 2, Losses: 1, Repeats: 1, Crashes: 1, Cuts: 1, Setbacks: 1}
 	first, rs := start(t, w)
+	type mark struct {
+		sum  sum
+		left Budget
+	}
+	markOf := func(s *state) mark { return mark{s.fingerprint(), s.left} }
 	after := func(s *state) (sums []sum) {
 		for _, x := range s.steps() {
 			c := s.copy()
@@ -140,15 +148,15 @@ func TestStatesThatCountAsOneGoOnAlike(t *testing.T) {
 		})
 		return sums
 	}
-	known, met := map[sum][]sum{first.fingerprint(): after(first)}, 0
-	swapped := map[sum]sum{}
+	known, met := map[mark][]sum{markOf(first): after(first)}, 0
+	swapped := map[mark]sum{}
 	for layer := []*state{first}; len(layer) > 0 && met < 300; {
 		s := layer[0]
 		layer = layer[1:]
 		for _, x := range s.steps() {
 			c := s.copy()
 			c.do(rs, x)
-			as, other := c.fingerprint(), c.printed([]int{1, 0})
+			as, other := markOf(c), c.printed([]int{1, 0})
 			if was, ok := swapped[as]; ok && was != other {
 				t.Fatal("two states are one as long as the agents keep their numbers, and two otherwise")
 			}

@@ -133,7 +133,7 @@ func (s *state) inLedger(happen func()) {
 			s.granted(g, s.books.accounts[i])
 		}
 	}
-	_, err := s.store.Verify(context.Background(),
+	_, err := s.store().Verify(context.Background(),
 		func(d ledger.Difference) { s.broken("the books do not add up: %s", d) }, func(int, int) {})
 	s.must(err)
 	s.check()
