@@ -38,6 +38,12 @@ var mutants = []mutant{
 		{"controlplane/decide.go", "wrong = wrong || !at.account.Window.Contains(now)", "_ = now"},
 		{"ledger/ask.go", "if !within(account.Window, now, lead) {", "if now.IsZero() {"}}},
 	{"a lease outlives its window", "calm", []edit{{"ledger/ask.go", "!end.IsZero() && g.ExpiresAt.After(end) {", "end.IsZero() && g.ExpiresAt.After(end) {"}}},
+	{"a lease begins before its window", "well ahead", []edit{{"agent/core/lease.go", "now >= l.start && now < l.deadline", "now < l.deadline"}}},
+	{"a start is not told", "well ahead", []edit{{"ledger/next.go", "	if now.Before(w.Start) {\n		return w.Start\n	}", "	if w.Endless() {\n		return w.Start\n	}"}}},
+	{"starts count from the ask", "well ahead", []edit{{"agent/core/reply.go", "l.start, l.begun = now+wait+wait/maxDrift, false", "l.start, l.begun = a.firstSent+wait, false"}}},
+	{"the next window at any time", "well ahead", []edit{
+		{"ledger/next.go", "now.Before(w.Start) && !now.Before(w.Start.Add(-lead))", "now.Before(w.Start)"},
+		{"agent/core/window.go", "most := min(k.dim.Load().TTL/2, length)", "most := length"}}},
 	{"no ratchet", "setback", []edit{{"ledger/book.go", ratchet, "if b.loaded.ClockSuspect && !a.Clock.IsZero() {"}}},
 	{"an unknown outcome is asked anew under another id", "unknown commit", []edit{{"agent/core/sync.go", "		c.failed(now, s.sent)\n		c.tellOutage(now, s)\n",
 		"		c.failed(now, s.sent)\n		for _, k := range s.asks {\n			k.ask = nil\n		}\n		c.tellOutage(now, s)\n"}}},
