@@ -122,7 +122,7 @@ func (s *state) first() int {
 		due, onTheWay := false, false
 		for l, c := range a.calls {
 			onTheWay = onTheWay || c != nil && !c.answered
-			due = due || c == nil && s.hasToSend(a, lane(l)) || c != nil && c.sent < s.tick
+			due = due || c == nil && s.hasToSend(a, lane(l)) || c != nil && c.answered && c.sent < s.tick
 		}
 		if due && (!onTheWay || s.left.Crashes == 0) {
 			return i
@@ -156,7 +156,7 @@ func (s *state) own(i int) []step {
 		switch {
 		case c == nil && s.hasToSend(a, lane(l)):
 			list = append(list, step{send, of})
-		case c != nil && c.sent < s.tick:
+		case c != nil && c.answered && c.sent < s.tick:
 			list = append(list, step{hear, of})
 		}
 	}

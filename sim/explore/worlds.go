@@ -14,7 +14,7 @@ func Worlds() []*World {
 			w.TTL, w.Boundary, w.Horizon, w.Budget = 6, 4, 8, Budget{Takes: 2, Losses: 1}
 		}),
 		hard.with("well ahead", "the next window is asked for two ticks before it begins, and messages are late", func(w *World) {
-			w.TTL, w.Boundary, w.Horizon, w.Budget = 12, 5, 7, Budget{Takes: 2, Delays: 1}
+			w.TTL, w.Boundary, w.Horizon, w.Budget = 12, 5, 7, Budget{Takes: 2, Delays: 2}
 		}),
 		hard.with("notices", "agents are told what others need and when there is more", func(w *World) {
 			w.Notices, w.Boundary, w.Horizon, w.Budget = true, 100, 5, Budget{Takes: 3}
