@@ -108,14 +108,15 @@ func (s *state) ordinary() []step {
 
 // first is an agent whose own steps are all that need be explored, or -1. Such an agent has something
 // to send or to hear at this very tick, so that it does one of its own steps before time passes,
-// whatever the others do; and it has no request on its way to the control plane, so that its own steps
-// and those of everybody else do not touch the same things: done first they lead to the same
-// states. (What budgets they share only bounds how many there are.) What is held against the
-// promises on the way depends on the order no more: callers' use and the leases that can be
-// spent are looked at in every state, and no step of others makes them less. Where agents listen it is
-// otherwise: what others do sends them notices.
+// whatever the others do; and its own steps and those of everybody else do not touch the same things:
+// done first they lead to the same states. (What budgets they share only bounds how many there
+// are.) Only a crash touches a request that is on its way to the control plane: while there may be
+// one, such an agent does not come first. What is held against the promises on the way depends on
+// the order no more: callers' use and the leases that can be spent are looked at in every state, and
+// no step of others makes them less. Where agents listen it is otherwise: what others do sends them
+// notices.
 func (s *state) first() int {
-	if s.tick >= s.world.Horizon || s.left.Delays > 0 || s.world.Notices {
+	if s.tick >= s.world.Horizon || s.left.Delays > 0 || s.world.Notices || s.world.whole {
 		return -1
 	}
 	for i, a := range s.agents {
@@ -135,8 +136,7 @@ func (s *state) first() int {
 // passing of time, goes by no policy, and so may as well come before the cut. (Not in the last tick: what
 // comes at rest comes after it.)
 func (s *state) served() []step {
-	list := slices.DeleteFunc(s.troubles(s.ordinary()), func(x step) bool { return !x.act.controlPlane() })
-	return list
+	return slices.DeleteFunc(s.troubles(s.ordinary()), func(x step) bool { return !x.act.controlPlane() })
 }
 
 func (a act) controlPlane() bool {

@@ -32,9 +32,10 @@ type node struct {
 type search struct {
 	world   *World
 	nodes   []node
-	known   map[sum][]Budget // with what left each was reached
+	known   map[sum][]Budget // what was left when a state was reached
 	workers []*replicas
 	found   *Found
+	ended   func(*state) // looks at a state at rest, if it is there
 }
 
 // Sizes of the work.
@@ -73,8 +74,13 @@ type expansion struct {
 // broken, there are more than most, or ctx ends. progress is told now and then.
 func Explore(ctx context.Context, w *World, most int, progress func(Found)) (*Found, error) {
 	w.number()
-	x := &search{world: w, known: map[sum][]Budget{}, found: &Found{World: w}}
-	for range max(1, runtime.GOMAXPROCS(0)) {
+	return (&search{world: w}).run(ctx, most, runtime.GOMAXPROCS(0), progress)
+}
+
+func (x *search) run(ctx context.Context, most, workers int, progress func(Found)) (*Found, error) {
+	w := x.world
+	x.known, x.found = map[sum][]Budget{}, &Found{World: w}
+	for range workers {
 		rs, err := newReplicas(w)
 		if err != nil {
 			return nil, err
@@ -156,6 +162,9 @@ func (x *search) enter(parent int32, e expansion, next []place) []place {
 // covers reports that all that can come of a state was or will be seen: the same state was reached with no
 // less left in any budget. Budgets only bound what may happen.
 func (x *search) covers(c child) bool {
+	if x.world.whole {
+		return slices.Contains(x.known[c.sum], c.left)
+	}
 	return slices.ContainsFunc(x.known[c.sum], c.left.within)
 }
 
@@ -183,7 +192,9 @@ func (x *search) expand(rs *replicas, at place) (e expansion) {
 		}
 	}
 	if s.tick >= s.world.Horizon {
-		e.end(rs, s)
+		if e.end(rs, s); e.rest && x.ended != nil {
+			x.ended(s)
+		}
 		return e
 	}
 	if e.probe(rs, s); e.fault != "" {

@@ -165,8 +165,8 @@ func (s *state) nowAt(a *agent, n int) core.Instant {
 	return time.Hour + time.Duration(n)*tick
 }
 
-// followed reports that the replica and the accounts are at the policy in force. A replica that read of
-// it for the sake of a request has yet to bring the other accounts to it.
+// followed reports that the replica and the accounts are at the policy in force. A replica that
+// read it for the sake of a request has yet to bring the other accounts to it.
 func (s *state) followed() bool { return s.reconciled == s.version }
 
 func (s *state) trueTime() time.Time { return s.world.at(s.tick) }

@@ -9,7 +9,7 @@ import (
 
 // do lets a step happen, and holds what came of it against every promise.
 func (s *state) do(rs *replicas, x step) {
-	s.justCut = x.act == cut && s.tick+1 < s.world.Horizon
+	s.justCut = x.act == cut && s.tick+1 < s.world.Horizon && !s.world.whole
 	switch x.act {
 	case send:
 		s.send(x.of)

@@ -38,6 +38,7 @@ type World struct {
 	Budget Budget
 
 	orders [][]int // in which the agents may stand without a difference
+	whole  bool    // every order of steps is tried, and every budget, to hold the shorter ways against
 }
 
 // String says what the world is made of.
