@@ -1,8 +1,8 @@
 package explore
 
 import (
-	"context"
 	"slices"
+	"time"
 
 	"github.com/quotalease/quotalease/ledger"
 )
@@ -17,16 +17,17 @@ const (
 	heed              // so does every notice that is on its way to it
 	bring             // a request reaches the control plane, which answers it
 	arrive            // so does a stray, whose answer is nobody's
-	follow            // the control plane takes up the policy in force
+	follow            // the control plane takes up the policy in force, and brings the accounts to it
 	sweep             // it closes what is due
 	right             // the ledger's clock is set right
 	pass              // a tick passes
 
 	take    // a caller asks for one unit
 	crash   // an agent dies and starts anew; what it sent may still arrive
-	lose    // a request or a reply is lost: its agent will be told of an error
+	lose    // an agent sends a request that is lost: it will be told of an error
+	late    // the same, but the request stays on its way
+	fail    // a reply is lost: its agent is told of an error in its place
 	miss    // the notices that are on their way to an agent are lost: nobody is told
-	late    // the same of a request that stays on its way
 	keep    // a request arrives, and a copy of it stays on its way
 	unknown // a request arrives, and the store does not learn that it committed
 	cut     // policy version 2 is applied
@@ -46,9 +47,18 @@ func (s *state) callAt(of uint8) (*agent, lane, *call) {
 	return a, l, a.calls[l]
 }
 
+// myCall is a call of an agent that is about to change.
+func (s *state) myCall(of uint8) (*agent, lane, *call) {
+	s.mine(int(of / lanes))
+	return s.callAt(of)
+}
+
 // steps are all that can happen to a state, those without faults first: of those the first is
 // what happens when nothing disturbs. After the horizon nothing else does.
 func (s *state) steps() []step {
+	if s.justCut {
+		return s.served()
+	}
 	if i := s.first(); i >= 0 {
 		return s.own(i)
 	}
@@ -84,7 +94,7 @@ func (s *state) ordinary() []step {
 	for i := range s.strays {
 		list = append(list, step{arrive, uint8(i)})
 	}
-	if s.knows < s.version {
+	if !s.followed() {
 		list = append(list, step{follow, 0})
 	}
 	if s.due() {
@@ -98,27 +108,43 @@ func (s *state) ordinary() []step {
 
 // first is an agent whose own steps are all that need be explored, or -1. Such an agent has something
 // to send or to hear at this very tick, so that it does one of its own steps before time passes,
-// whatever the others do; and it has no request on its way to the control plane, so that its own steps
-// and those of everybody else do not touch the same things: done first they lead to the same
-// states. (What budgets they share only bounds how many there are.) What is held against the
-// promises on the way depends on the order no more: callers' use and the leases that can be
-// spent are looked at in every state, and no step of others makes them less. Where agents listen it is
-// otherwise: what others do sends them notices.
+// whatever the others do; and its own steps and those of everybody else do not touch the same things:
+// done first they lead to the same states. (What budgets they share only bounds how many there
+// are.) Only a crash touches a request that is on its way to the control plane: while there may be
+// one, such an agent does not come first. What is held against the promises on the way depends on
+// the order no more: callers' use and the leases that can be spent are looked at in every state, and
+// no step of others makes them less. Where agents listen it is otherwise: what others do sends them
+// notices.
 func (s *state) first() int {
-	if s.tick >= s.world.Horizon || s.left.Delays > 0 || s.world.Notices {
+	if s.tick >= s.world.Horizon || s.left.Delays > 0 || s.world.Notices || s.world.whole {
 		return -1
 	}
 	for i, a := range s.agents {
 		due, onTheWay := false, false
 		for l, c := range a.calls {
 			onTheWay = onTheWay || c != nil && !c.answered
-			due = due || c == nil && s.hasToSend(a, lane(l)) || c != nil && c.sent < s.tick
+			due = due || c == nil && s.hasToSend(a, lane(l)) || c != nil && c.answered && c.sent < s.tick
 		}
-		if due && !onTheWay {
+		if due && (!onTheWay || s.left.Crashes == 0) {
 			return i
 		}
 	}
 	return -1
+}
+
+// served are the control plane's steps, of which one comes next after a cut: what only agents do, and the
+// passing of time, goes by no policy, and so may as well come before the cut. (Not in the last tick: what
+// comes at rest comes after it.)
+func (s *state) served() []step {
+	return slices.DeleteFunc(s.troubles(s.ordinary()), func(x step) bool { return !x.act.controlPlane() })
+}
+
+func (a act) controlPlane() bool {
+	switch a {
+	case bring, arrive, follow, sweep, keep, unknown:
+		return true
+	}
+	return false
 }
 
 // own are the steps of one agent alone.
@@ -130,20 +156,11 @@ func (s *state) own(i int) []step {
 		switch {
 		case c == nil && s.hasToSend(a, lane(l)):
 			list = append(list, step{send, of})
-		case c != nil && c.sent < s.tick:
+		case c != nil && c.answered && c.sent < s.tick:
 			list = append(list, step{hear, of})
 		}
-		if c != nil && c.reply != (reply{}) && s.left.Losses > 0 {
-			list = append(list, step{lose, of})
-		}
 	}
-	if s.left.Takes > 0 {
-		list = append(list, step{take, uint8(i)})
-	}
-	if s.left.Crashes > 0 {
-		list = append(list, step{crash, uint8(i)})
-	}
-	return list
+	return s.troublesOf(i, list)
 }
 
 // calmly is the one step that is left after the horizon; none at rest.
@@ -160,37 +177,48 @@ func (s *state) calmly(list []step) []step {
 
 // troubles adds what budgets bound.
 func (s *state) troubles(list []step) []step {
-	add := func(left int8, a act, of uint8) {
-		if left > 0 {
-			list = append(list, step{a, of})
-		}
-	}
-	for i, a := range s.agents {
-		add(s.left.Takes, take, uint8(i))
-		add(s.left.Crashes, crash, uint8(i))
-		if len(a.inbox) > 0 {
-			add(s.left.Losses, miss, uint8(i))
-		}
-		for l := range lane(lanes) {
-			c := a.calls[l]
-			if c == nil {
-				continue
-			}
-			of := callOf(i, l)
-			if c.reply != (reply{}) || !c.answered {
-				add(s.left.Losses, lose, of)
-			}
-			if !c.answered {
-				add(s.left.Lates, late, of)
-				add(s.left.Repeats, keep, of)
-				add(s.left.Unknowns, unknown, of)
+	for i := range s.agents {
+		list = s.troublesOf(i, list)
+		for l, c := range s.agents[i].calls {
+			if c != nil && !c.answered {
+				list = may(list, s.left.Repeats, keep, callOf(i, lane(l)))
+				list = may(list, s.left.Unknowns, unknown, callOf(i, lane(l)))
 			}
 		}
 	}
 	if s.version == 1 {
-		add(s.left.Cuts, cut, 0)
+		list = may(list, s.left.Cuts, cut, 0)
 	}
-	add(s.left.Setbacks, setBack, 0)
+	return may(list, s.left.Setbacks, setBack, 0)
+}
+
+// troublesOf adds those that touch one agent alone. Whether a request is lost is settled when it is
+// sent, and whether a reply is when it would be heard: what happens in between goes by neither.
+func (s *state) troublesOf(i int, list []step) []step {
+	a := s.agents[i]
+	list = may(list, s.left.Takes, take, uint8(i))
+	list = may(list, s.left.Crashes, crash, uint8(i))
+	if len(a.inbox) > 0 {
+		list = may(list, s.left.Losses, miss, uint8(i))
+	}
+	for l, c := range a.calls {
+		of := callOf(i, lane(l))
+		switch {
+		case c == nil && s.hasToSend(a, lane(l)):
+			list = may(list, s.left.Losses, lose, of)
+			list = may(list, s.left.Lates, late, of)
+		case c != nil && c.reply != (reply{}) && c.sent < s.tick:
+			list = may(list, s.left.Losses, fail, of)
+		}
+	}
+	return list
+}
+
+// may adds a step if something is left of its budget.
+func may(list []step, left int8, a act, of uint8) []step {
+	if left > 0 {
+		list = append(list, step{a, of})
+	}
 	return list
 }
 
@@ -220,10 +248,20 @@ func (s *state) hasToSend(a *agent, l lane) bool {
 
 // due reports that the ledger holds a lease or a window to close.
 func (s *state) due() bool {
-	ended, err := s.store.Unstated(context.Background(), 1)
-	if s.must(err); len(ended) > 0 {
-		return true
-	}
 	now := s.ledgerClock()
+	for _, a := range s.books.accounts {
+		if at := statementDue(a); !at.IsZero() && !at.After(now) {
+			return true
+		}
+	}
 	return slices.ContainsFunc(s.books.grants, func(g ledger.Grant) bool { return g.State == ledger.Live && !g.ClosesAt.After(now) })
+}
+
+// statementDue is when time has something to write in an account's statement, as the store has it; zero:
+// never.
+func statementDue(a ledger.Account) time.Time {
+	if a.ClosedAt.IsZero() {
+		return a.ID.Window.End.Add(a.Grace)
+	}
+	return a.FinalBy()
 }

@@ -169,24 +169,38 @@ func (s *state) printed(order []int) sum {
 	for place, i := range order {
 		p.places[i] = uint8(place)
 	}
-	p.numbers(int64(s.tick), int64(s.back), s.version, s.knows, int64(s.offset))
-	p.numbers(s.left.numbers()...)
+	p.numbers(int64(s.tick), int64(s.back), s.version, s.knows, s.reconciled, int64(s.offset))
+	p.flag(s.justCut)
 	p.numbers(s.truth.used[:]...)
 	p.numbers(s.truth.largest[:]...)
 	p.flag(s.truth.crashed)
 	for _, i := range order {
-		s.printAgent(p, s.agents[i])
+		p.add(s.printAgent(s.agents[i]))
 	}
-	p.Number(int64(len(s.strays)))
-	for _, x := range s.strays {
-		p.Number(int64(p.places[x.agent]))
-		p.add(x.print)
-	}
+	p.strays(s.strays)
 	s.printLedger(p)
 	return p.sum()
 }
 
-func (s *state) printAgent(p *print, a *agent) {
+// strays writes what may arrive at any time, in an order that does not tell when it was sent.
+func (p *print) strays(list []stray) {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(x, y stray) int {
+		return cmp.Or(cmp.Compare(p.places[x.agent], p.places[y.agent]), slices.Compare(x.print.words, y.print.words))
+	})
+	p.Number(int64(len(list)))
+	for _, x := range list {
+		p.Number(int64(p.places[x.agent]))
+		p.add(x.print)
+	}
+}
+
+// printAgent writes an agent, and keeps what it wrote for as long as that is so.
+func (s *state) printAgent(a *agent) *print {
+	if a.print != nil {
+		return a.print
+	}
+	p := &print{places: ownPlaces}
 	a.core.Print(corePrint{p, s, a})
 	p.Number(int64(len(a.callers)))
 	for _, c := range a.callers {
@@ -204,6 +218,8 @@ func (s *state) printAgent(p *print, a *agent) {
 		p.flag(c.answered)
 		p.add(c.print)
 	}
+	a.print = p
+	return p
 }
 
 // printLedger writes the ledger as far as it can still matter. A record that is settled, or was

@@ -128,8 +128,9 @@ func (r *replica) listened(s *state, happen func() error) error {
 	if err := r.cp.Poll(context.Background()); err != nil {
 		return err
 	}
-	for i, a := range s.agents {
-		for _, n := range listeners[i].Notices() {
+	for i, l := range listeners {
+		for _, n := range l.Notices() {
+			a := s.mine(i)
 			a.inbox = append(a.inbox, news{s.tick, n})
 		}
 	}
@@ -156,6 +157,9 @@ func (rs *replicas) follow(s *state) error {
 		return r.cp.Reconcile(context.Background())
 	})
 	r.left(s, false)
+	if err == nil {
+		s.reconciled = s.knows
+	}
 	return err
 }
 
@@ -176,27 +180,27 @@ func (rs *replicas) sweep(s *state) error {
 // The replica's store, keeper and policy log are those of the state that it serves.
 
 func (r *replica) Update(ctx context.Context, scope ledger.Scope, fn func(*ledger.Book) error) error {
-	return r.serves.store.Update(ctx, scope, fn)
+	return r.serves.store().Update(ctx, scope, fn)
 }
 
 func (r *replica) Due(ctx context.Context, limit int) ([]ledger.AccountID, error) {
-	return r.serves.store.Due(ctx, limit)
+	return r.serves.store().Due(ctx, limit)
 }
 
 func (r *replica) Accounts(ctx context.Context, q ledger.AccountQuery) ([]ledger.Account, error) {
-	return r.serves.store.Accounts(ctx, q)
+	return r.serves.store().Accounts(ctx, q)
 }
 
 func (r *replica) Grants(ctx context.Context, q ledger.GrantQuery) ([]ledger.Grant, error) {
-	return r.serves.store.Grants(ctx, q)
+	return r.serves.store().Grants(ctx, q)
 }
 
 func (r *replica) Incarnations(ctx context.Context, since time.Time) ([]ledger.Incarnation, error) {
-	return r.serves.store.Incarnations(ctx, since)
+	return r.serves.store().Incarnations(ctx, since)
 }
 
 func (r *replica) Holdings(ctx context.Context) ([]ledger.Holding, error) {
-	return r.serves.store.Holdings(ctx)
+	return r.serves.store().Holdings(ctx)
 }
 
 // Events numbers those of all states in one order: each is asked for once.
@@ -204,7 +208,7 @@ func (r *replica) Events(ctx context.Context, after int64, limit int) ([]ledger.
 	if r.serves == nil {
 		return nil, nil
 	}
-	events, err := r.serves.store.Events(ctx, r.serves.published, limit)
+	events, err := r.serves.store().Events(ctx, r.serves.published, limit)
 	for i := range events {
 		r.serves.published = events[i].ID
 		events[i].ID = after + int64(i) + 1
@@ -213,27 +217,27 @@ func (r *replica) Events(ctx context.Context, after int64, limit int) ([]ledger.
 }
 
 func (r *replica) Verify(ctx context.Context, found func(ledger.Difference), progress func(int, int)) (ledger.Verified, error) {
-	return r.serves.store.Verify(ctx, found, progress)
+	return r.serves.store().Verify(ctx, found, progress)
 }
 
 func (r *replica) Foldable(ctx context.Context, before time.Time, after ledger.ID, limit int) ([]ledger.AccountID, ledger.ID, error) {
-	return r.serves.store.Foldable(ctx, before, after, limit)
+	return r.serves.store().Foldable(ctx, before, after, limit)
 }
 
 func (r *replica) Prune(ctx context.Context, records, accounts time.Time) (int64, error) {
-	return r.serves.store.Prune(ctx, records, accounts)
+	return r.serves.store().Prune(ctx, records, accounts)
 }
 
 func (r *replica) Unstated(ctx context.Context, limit int) ([]ledger.AccountID, error) {
-	return r.serves.store.Unstated(ctx, limit)
+	return r.serves.store().Unstated(ctx, limit)
 }
 
 func (r *replica) Statements(ctx context.Context, q ledger.StatementQuery) ([]ledger.Statement, error) {
-	return r.serves.store.Statements(ctx, q)
+	return r.serves.store().Statements(ctx, q)
 }
 
 func (r *replica) LimitHistory(ctx context.Context, accounts []ledger.AccountID) ([]ledger.LimitChange, error) {
-	return r.serves.store.LimitHistory(ctx, accounts)
+	return r.serves.store().LimitHistory(ctx, accounts)
 }
 
 func (r *replica) Head(context.Context) (policy.Record, error) {

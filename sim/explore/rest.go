@@ -33,7 +33,7 @@ func (s *state) quiet() bool {
 			return false
 		}
 	}
-	return len(s.strays) == 0 && s.back == 0 && s.knows == s.version && !s.busy() && !s.due()
+	return len(s.strays) == 0 && s.back == 0 && s.followed() && !s.busy() && !s.due()
 }
 
 // free is what the current window has for new callers. What a crashed agent held of a hard key is

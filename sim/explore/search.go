@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 )
 
@@ -31,15 +32,16 @@ type node struct {
 type search struct {
 	world   *World
 	nodes   []node
-	known   map[sum]int32
+	known   map[sum][]Budget // what was left when a state was reached
 	workers []*replicas
 	found   *Found
+	ended   func(*state) // looks at a state at rest, if it is there
 }
 
 // Sizes of the work.
 const (
 	batch     = 2048   // states that are expanded before their successors are entered
-	keepAlive = 12_000 // states of the frontier that are kept
+	keepAlive = 40_000 // states of the frontier that are kept
 )
 
 // place is a state of the frontier.
@@ -52,6 +54,7 @@ type place struct {
 type child struct {
 	step step
 	sum  sum
+	left Budget
 	s    *state
 }
 
@@ -71,8 +74,13 @@ type expansion struct {
 // broken, there are more than most, or ctx ends. progress is told now and then.
 func Explore(ctx context.Context, w *World, most int, progress func(Found)) (*Found, error) {
 	w.number()
-	x := &search{world: w, known: map[sum]int32{}, found: &Found{World: w}}
-	for range max(1, runtime.GOMAXPROCS(0)) {
+	return (&search{world: w}).run(ctx, most, runtime.GOMAXPROCS(0), progress)
+}
+
+func (x *search) run(ctx context.Context, most, workers int, progress func(Found)) (*Found, error) {
+	w := x.world
+	x.known, x.found = map[sum][]Budget{}, &Found{World: w}
+	for range workers {
 		rs, err := newReplicas(w)
 		if err != nil {
 			return nil, err
@@ -84,7 +92,7 @@ func Explore(ctx context.Context, w *World, most int, progress func(Found)) (*Fo
 		return nil, fmt.Errorf("begin world %s: %w", w.Name, err)
 	}
 	x.nodes = append(x.nodes, node{parent: -1})
-	x.known[first.fingerprint()] = 0
+	x.known[first.fingerprint()] = []Budget{first.left}
 	for layer := []place{{0, first}}; len(layer) > 0; x.found.Depth++ {
 		if layer, err = x.expandAll(ctx, layer, most); err != nil || x.found.Fault != "" {
 			return x.result(), err
@@ -137,11 +145,11 @@ func (x *search) enter(parent int32, e expansion, next []place) []place {
 		x.found.Rests++
 	}
 	for _, c := range e.children {
-		if _, ok := x.known[c.sum]; ok {
+		if x.covers(c) {
 			continue
 		}
 		n := int32(len(x.nodes))
-		x.known[c.sum] = n
+		x.known[c.sum] = append(x.known[c.sum], c.left)
 		x.nodes = append(x.nodes, node{parent, c.step})
 		if len(next) >= keepAlive {
 			c.s = nil
@@ -149,6 +157,15 @@ func (x *search) enter(parent int32, e expansion, next []place) []place {
 		next = append(next, place{n, c.s})
 	}
 	return next
+}
+
+// covers reports that all that can come of a state was or will be seen: the same state was reached with no
+// less left in any budget. Budgets only bound what may happen.
+func (x *search) covers(c child) bool {
+	if x.world.whole {
+		return slices.Contains(x.known[c.sum], c.left)
+	}
+	return slices.ContainsFunc(x.known[c.sum], c.left.within)
 }
 
 // expandSome has the workers expand some states, in the order in which they stand.
@@ -175,7 +192,9 @@ func (x *search) expand(rs *replicas, at place) (e expansion) {
 		}
 	}
 	if s.tick >= s.world.Horizon {
-		e.end(rs, s)
+		if e.end(rs, s); e.rest && x.ended != nil {
+			x.ended(s)
+		}
 		return e
 	}
 	if e.probe(rs, s); e.fault != "" {
@@ -191,11 +210,9 @@ func (x *search) expand(rs *replicas, at place) (e expansion) {
 		if e.steps += 1 + forced; to.fault != "" {
 			return expansion{fault: to.fault, at: &next, asker: -1}
 		}
-		c := child{step: next, sum: to.fingerprint()}
-		if _, ok := x.known[c.sum]; !ok {
-			c.s = to
+		if c := (child{next, to.fingerprint(), to.left, to}); !x.covers(c) {
+			e.children = append(e.children, c)
 		}
-		e.children = append(e.children, c)
 	}
 	return e
 }

@@ -1,36 +1,33 @@
 package explore
 
 import (
-	"cmp"
-	"context"
 	"encoding/binary"
-	"slices"
 	"time"
 
 	"github.com/quotalease/quotalease/agent/core"
-	"github.com/quotalease/quotalease/ledger"
-	"github.com/quotalease/quotalease/ledger/memory"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
 // state is a world at one moment: real cores, the real ledger, what is on the way between them,
 // and what callers were allowed.
 type state struct {
-	world *World
-	tick  int
-	left  Budget
-	back  int // ticks that the ledger's clock was set back
+	world   *World
+	tick    int
+	left    Budget
+	back    int  // ticks that the ledger's clock was set back
+	justCut bool // by the last step, which the control plane's next one follows
 
-	store     *memory.Store
-	books     *books
-	clock     func() time.Time // the store's
-	version   int64            // of the policy in force
-	knows     int64            // the version that the replica has in memory
-	offset    time.Duration    // of the ledger's clock to the replica's, as it believes
-	tokens    uint32
-	published int64 // events of the store up to here were told
+	db         *database
+	books      *books
+	version    int64         // of the policy in force
+	knows      int64         // the version that the replica has in memory
+	reconciled int64         // the version that every account was brought to
+	offset     time.Duration // of the ledger's clock to the replica's, as it believes
+	tokens     uint32
+	published  int64 // events of the store up to here were told
 
 	agents []*agent
+	owns   [maxAgents + 1]bool // which agents, and last the database, no other state has too
 	strays []stray
 	truth  truth
 	fault  string // the first promise broken
@@ -44,6 +41,7 @@ type agent struct {
 	calls   [lanes]*call
 	callers []*caller // in wait, first come first
 	inbox   []news
+	print   *print // nil: it changed since, or time passed
 }
 
 // lane is which of an agent's two calls is meant: it has one of each in flight at most.
@@ -118,10 +116,12 @@ const agentByte = 11
 
 // begin returns a world in which every agent has heard of the policy, and nothing else happened.
 func begin(w *World, rs *replicas) (*state, error) {
-	s := &state{world: w, left: w.Budget, version: 1, knows: 1, truth: newTruth(w)}
-	s.clock = s.ledgerClock
-	s.store = memory.New(s.clock)
-	s.store.SetPolicyVersion(1)
+	s := &state{world: w, left: w.Budget, version: 1, knows: 1, reconciled: 1, truth: newTruth(w)}
+	for i := range s.owns {
+		s.owns[i] = true
+	}
+	s.db = newDatabase()
+	s.store().SetPolicyVersion(1)
 	for i := range w.Agents {
 		a := &agent{ids: &ids{agent: uint8(i + 1)}}
 		if i < len(w.Slow) {
@@ -155,20 +155,6 @@ func (s *state) start(a *agent) {
 	a.core = core.New(core.Config{Name: "agent", Region: "here", Random: a.ids, Wall: s.trueTime(), Start: s.now(a), MaxKeys: 4})
 }
 
-// copy returns a state that shares nothing with s that either of them may change.
-func (s *state) copy() *state {
-	to := copyOf(s, func(c *copier, to *state) {
-		to.clock = to.ledgerClock
-		replaceFunc(c, &s.clock, &to.clock)
-	})
-	for _, a := range to.agents {
-		for _, c := range a.callers {
-			c.waiter.Done = c.hear
-		}
-	}
-	return to
-}
-
 // now is an agent's clock, which began an hour before the world.
 func (s *state) now(a *agent) core.Instant { return s.nowAt(a, s.tick) }
 
@@ -179,6 +165,10 @@ func (s *state) nowAt(a *agent, n int) core.Instant {
 	return time.Hour + time.Duration(n)*tick
 }
 
+// followed reports that the replica and the accounts are at the policy in force. A replica that
+// read it for the sake of a request has yet to bring the other accounts to it.
+func (s *state) followed() bool { return s.reconciled == s.version }
+
 func (s *state) trueTime() time.Time { return s.world.at(s.tick) }
 
 // ledgerClock is what the store reads.
@@ -186,73 +176,3 @@ func (s *state) ledgerClock() time.Time { return s.world.at(s.tick - s.back) }
 
 // replicaClock is the control plane's own.
 func (s *state) replicaClock() time.Time { return s.world.at(s.tick - s.world.Lagging) }
-
-// books is what the ledger holds, as last read. It is read anew after each transaction.
-type books struct {
-	accounts     []ledger.Account // by window
-	grants       []ledger.Grant   // oldest decision first
-	incarnations []ledger.Incarnation
-	wanted       map[ledger.ID]ledger.Units // what each agent that takes part last asked for
-}
-
-func (s *state) read() *books {
-	ctx := context.Background()
-	var b books
-	var errs [3]error
-	b.accounts, errs[0] = s.store.Accounts(ctx, ledger.AccountQuery{})
-	b.grants, errs[1] = s.store.Grants(ctx, ledger.GrantQuery{})
-	b.incarnations, errs[2] = s.store.Incarnations(ctx, time.Time{})
-	for _, err := range errs {
-		s.must(err)
-	}
-	slices.SortFunc(b.grants, oldestFirst)
-	s.must(s.participants(ctx, &b))
-	return &b
-}
-
-// participants reads who takes part. The rules say of each agent what the others want.
-func (s *state) participants(ctx context.Context, b *books) error {
-	b.wanted = map[ledger.ID]ledger.Units{}
-	if len(b.accounts) == 0 {
-		return nil
-	}
-	a := b.accounts[0]
-	return s.store.Update(ctx, ledger.Scope{Accounts: []ledger.AccountID{a.ID}}, func(book *ledger.Book) error {
-		all, most := wantedBy(book.Others(key, ledger.ID{}, a.Terms))
-		for _, inc := range b.incarnations {
-			if others, n := wantedBy(book.Others(key, inc.ID, a.Terms)); n < most {
-				b.wanted[inc.ID] = all - others
-			}
-		}
-		return nil
-	})
-}
-
-func wantedBy(list []ledger.Demand) (sum ledger.Units, n int) {
-	for _, d := range list {
-		sum += d.Units
-	}
-	return sum, len(list)
-}
-
-// oldestFirst is the order in which the rules go through grants.
-func oldestFirst(x, y ledger.Grant) int {
-	return cmp.Or(x.IssuedAt.Compare(y.IssuedAt), ledger.CompareIDs(x.ID, y.ID))
-}
-
-// grant finds a record.
-func (b *books) grant(id ledger.ID) *ledger.Grant {
-	for i := range b.grants {
-		if b.grants[i].ID == id {
-			return &b.grants[i]
-		}
-	}
-	return nil
-}
-
-// must takes an answer for granted that the store in memory cannot refuse.
-func (s *state) must(err error) {
-	if err != nil {
-		s.broken("the store answered: %v", err)
-	}
-}

@@ -1,11 +1,13 @@
 package explore
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -46,6 +48,9 @@ func TestACopyLivesItsOwnLife(t *testing.T) {
 			}
 			x := steps[rng.IntN(len(steps))]
 			did[x.act] = true
+			if ended, err := s.copy().store().Unstated(t.Context(), 1); err != nil || len(ended) > 0 && !s.due() {
+				t.Fatalf("seed %d, step %d: the store has a window to close, and the state does not know: %v", seed, n, err)
+			}
 			before := s.fingerprint()
 			c := s.copy()
 			if c.fingerprint() != before {
@@ -68,20 +73,25 @@ func TestACopyLivesItsOwnLife(t *testing.T) {
 }
 
 // TestWorldsSeeWhatTheyAreFor walks at random through the worlds with notices and with leases for
-// the next window: agents hear that others are in need and that there is more, and are granted leases ahead.
+// the next window: agents hear that others are in need, that nothing is left and that there is more, and hold
+// leases before they begin.
 func TestWorldsSeeWhatTheyAreFor(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, w := range Worlds() {
-		if w.Name != "notices" && w.Name != "next window" {
+		if !slices.Contains([]string{"notices", "drained", "next window", "well ahead"}, w.Name) {
 			continue
 		}
 		w.number()
-		for seed := range uint64(40) {
+		for seed := range uint64(400) {
 			rng := rand.New(rand.NewPCG(seed, 2))
 			s, rs := start(t, w)
 			for steps := s.steps(); len(steps) > 0; steps = s.steps() {
-				s.do(rs, steps[rng.IntN(len(steps))])
+				x := steps[rng.IntN(len(steps))]
+				if x.act == take && rng.IntN(3) > 0 {
+					continue // callers spread over the ticks
+				}
+				s.do(rs, x)
 				s.note(seen)
 			}
 			if s.fault != "" {
@@ -89,7 +99,7 @@ func TestWorldsSeeWhatTheyAreFor(t *testing.T) {
 			}
 		}
 	}
-	for _, what := range []string{"wanted", "grew", "ahead"} {
+	for _, what := range []string{"wanted", "grew", "drained", "granted ahead", "held ahead"} {
 		if !seen[what] {
 			t.Errorf("no world sees: %s", what)
 		}
@@ -103,14 +113,23 @@ func (s *state) note(seen map[string]bool) {
 			switch {
 			case n.notice.GetWanted():
 				seen["wanted"] = true
+			case n.notice.GetDrained():
+				seen["drained"] = true
 			case n.notice.GetGeneration() > 0:
 				seen["grew"] = true
 			}
 		}
 	}
+	for _, a := range s.agents {
+		a.core.Holdings(func(h core.Holding) {
+			if h.Start > s.now(a) {
+				seen["held ahead"] = true
+			}
+		})
+	}
 	for _, g := range s.books.grants {
 		if !g.StartsAt.IsZero() && g.Amount > 0 {
-			seen["ahead"] = true
+			seen["granted ahead"] = true
 		}
 	}
 }
@@ -123,6 +142,11 @@ func TestStatesThatCountAsOneGoOnAlike(t *testing.T) {
 	w.orders = [][]int{{0, 1}} // whose steps come first goes by numbers, so those have to be the same
 	w.Boundary, w.Horizon, w.Budget = 3, 5, Budget{Takes: 2, Losses: 1, Repeats: 1, Crashes: 1, Cuts: 1, Setbacks: 1}
 	first, rs := start(t, w)
+	type mark struct {
+		sum  sum
+		left Budget
+	}
+	markOf := func(s *state) mark { return mark{s.fingerprint(), s.left} }
 	after := func(s *state) (sums []sum) {
 		for _, x := range s.steps() {
 			c := s.copy()
@@ -140,15 +164,15 @@ func TestStatesThatCountAsOneGoOnAlike(t *testing.T) {
 		})
 		return sums
 	}
-	known, met := map[sum][]sum{first.fingerprint(): after(first)}, 0
-	swapped := map[sum]sum{}
+	known, met := map[mark][]sum{markOf(first): after(first)}, 0
+	swapped := map[mark]sum{}
 	for layer := []*state{first}; len(layer) > 0 && met < 300; {
 		s := layer[0]
 		layer = layer[1:]
 		for _, x := range s.steps() {
 			c := s.copy()
 			c.do(rs, x)
-			as, other := c.fingerprint(), c.printed([]int{1, 0})
+			as, other := markOf(c), c.printed([]int{1, 0})
 			if was, ok := swapped[as]; ok && was != other {
 				t.Fatal("two states are one as long as the agents keep their numbers, and two otherwise")
 			}
@@ -183,6 +207,41 @@ func TestAMistakeIsTold(t *testing.T) {
 	for _, want := range []string{"a caller asks agent", "3 granted as", "time passes", f.Fault} {
 		if !strings.Contains(told, want) {
 			t.Errorf("the way lacks %q:\n%s", want, told)
+		}
+	}
+}
+
+// TestTheShorterWaysEndAlike explores small worlds in every order of steps, and as worlds are explored:
+// what is at rest in the end is the same.
+func TestTheShorterWaysEndAlike(t *testing.T) {
+	t.Parallel()
+	for _, b := range []Budget{
+		{Takes: 1, Losses: 1, Repeats: 1, Cuts: 1},
+		{Takes: 1, Crashes: 1, Cuts: 1},
+		{Takes: 1, Repeats: 1, Crashes: 1},
+		{Takes: 1, Lates: 1, Repeats: 1},
+		{Takes: 1, Losses: 1, Unknowns: 1, Delays: 1},
+	} {
+		var ends [2]map[sum]bool
+		var states [2]int
+		for i, whole := range []bool{false, true} {
+			w := &World{Name: "small", Agents: 2, Class: quota.Hard, Limit: 2, Overshoot: `"100%"`, CutTo: 1, TTL: 3, Grace: 1,
+				Boundary: 2, Horizon: 4, Patience: 2, Budget: b, whole: whole}
+			w.number()
+			found := map[sum]bool{}
+			x := &search{world: w, ended: func(s *state) { found[s.fingerprint()] = true }}
+			f, err := x.run(t.Context(), 1_000_000, 1, func(Found) {})
+			if err != nil || !f.Closed {
+				t.Fatalf("%s: %v, %s", b, err, f.Fault)
+			}
+			ends[i], states[i] = found, f.States
+		}
+		t.Logf("%s: %d ends; %d states, and %d in every order", b, len(ends[1]), states[0], states[1])
+		if !maps.Equal(ends[0], ends[1]) {
+			t.Errorf("%s: %d different ends, and %d in every order", b, len(ends[0]), len(ends[1]))
+		}
+		if states[0] > states[1] {
+			t.Errorf("%s: the shorter ways visit %d states, more than the %d there are", b, states[0], states[1])
 		}
 	}
 }

@@ -9,15 +9,16 @@ import (
 
 // do lets a step happen, and holds what came of it against every promise.
 func (s *state) do(rs *replicas, x step) {
+	s.justCut = x.act == cut && s.tick+1 < s.world.Horizon && !s.world.whole
 	switch x.act {
 	case send:
 		s.send(x.of)
 	case hear:
-		a, l, c := s.callAt(x.of)
+		a, l, c := s.myCall(x.of)
 		a.calls[l] = nil
 		s.told(a, l, c, c.reply)
 	case heed:
-		s.heed(s.agents[x.of])
+		s.heed(s.mine(int(x.of)))
 	case bring, keep, unknown:
 		s.bring(rs, x)
 	case arrive:
@@ -32,19 +33,24 @@ func (s *state) do(rs *replicas, x step) {
 		s.pass()
 	case take:
 		s.left.Takes--
-		s.take(s.agents[x.of])
+		s.take(s.mine(int(x.of)))
 	case crash:
 		s.left.Crashes--
 		s.crash(int(x.of))
 	case miss:
 		s.left.Losses--
-		s.agents[x.of].inbox = nil
+		s.mine(int(x.of)).inbox = nil
 	case lose, late:
 		s.giveUp(x)
+	case fail:
+		s.left.Losses--
+		a, l, c := s.myCall(x.of)
+		a.calls[l] = nil
+		s.told(a, l, c, reply{})
 	case cut:
 		s.left.Cuts--
 		s.version = 2
-		s.store.SetPolicyVersion(2)
+		s.store().SetPolicyVersion(2)
 	case setBack:
 		s.left.Setbacks--
 		s.back++
@@ -54,7 +60,7 @@ func (s *state) do(rs *replicas, x step) {
 }
 
 func (s *state) send(of uint8) {
-	a, l, _ := s.callAt(of)
+	a, l, _ := s.myCall(of)
 	var r request
 	if l == syncs {
 		r.sync = a.core.BuildSync(s.now(a))
@@ -72,7 +78,7 @@ func (s *state) send(of uint8) {
 
 // bring lets a request arrive, and its answer go.
 func (s *state) bring(rs *replicas, x step) {
-	_, _, c := s.callAt(x.of)
+	_, _, c := s.myCall(x.of)
 	switch x.act {
 	case keep:
 		s.left.Repeats--
@@ -80,12 +86,12 @@ func (s *state) bring(rs *replicas, x step) {
 	case unknown:
 		s.left.Unknowns--
 		outcome := memory.Unknown
-		s.store.OnCommit(func() memory.Outcome {
+		s.store().OnCommit(func() memory.Outcome {
 			now := outcome
 			outcome = memory.Committed
 			return now
 		})
-		defer s.store.OnCommit(nil)
+		defer func() { s.store().OnCommit(nil) }()
 	}
 	c.answered, c.reply = true, s.answer(rs, c.request)
 	c.print = c.reply.printed()
@@ -127,9 +133,14 @@ func (s *state) heed(a *agent) {
 	})
 }
 
-// giveUp ends a call with an error, of which its agent hears when the answer would have come.
+// giveUp has an agent send a request that ends with an error, of which it hears when the answer would have
+// come.
 func (s *state) giveUp(x step) {
-	_, _, c := s.callAt(x.of)
+	s.send(x.of)
+	_, _, c := s.myCall(x.of)
+	if c == nil {
+		return
+	}
 	if x.act == lose {
 		s.left.Losses--
 	} else {
@@ -167,7 +178,8 @@ func (s *state) pass() {
 		s.left.Delays--
 	}
 	s.tick++
-	for _, a := range s.agents {
+	for i := range s.agents {
+		a := s.mine(i)
 		s.atAgent(a, nil, func() {
 			now := s.now(a)
 			a.core.Tick(now)
@@ -184,7 +196,7 @@ func (s *state) pass() {
 
 // crash ends an agent as SIGKILL does: nothing is said. It starts anew at once.
 func (s *state) crash(i int) {
-	a := s.agents[i]
+	a := s.mine(i)
 	for l, c := range a.calls {
 		if c != nil && !c.answered {
 			s.strays = append(s.strays, stray{i, c.request, c.print})
@@ -212,5 +224,5 @@ func (s *state) atRest() bool {
 			return false
 		}
 	}
-	return len(s.strays) == 0 && s.knows == s.version
+	return len(s.strays) == 0 && s.followed()
 }

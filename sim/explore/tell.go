@@ -99,17 +99,16 @@ func (s *state) describe(x step) string {
 		return fmt.Sprintf("agent %d hears: %s", who, c.reply)
 	case bring:
 		return fmt.Sprintf("agent %d's %s arrives and is answered", who, c.request.name())
+	case lose:
+		return fmt.Sprintf("agent %d sends a %s, which is lost: %s", who, laneName(l), s.wouldSend(a, l))
+	case late:
+		return fmt.Sprintf("agent %d sends a %s, which is late, and which it will give up: %s", who, laneName(l), s.wouldSend(a, l))
 	case keep:
 		return fmt.Sprintf("agent %d's %s arrives and is answered; a copy of it stays on the way", who, c.request.name())
 	case unknown:
 		return fmt.Sprintf("agent %d's %s arrives; its commit has an unknown outcome and is submitted again", who, c.request.name())
-	case lose:
-		if c.answered {
-			return fmt.Sprintf("the answer to agent %d's %s is lost", who, c.request.name())
-		}
-		return fmt.Sprintf("agent %d's %s is lost", who, c.request.name())
 	default:
-		return fmt.Sprintf("agent %d's %s is late: its agent will give it up", who, c.request.name())
+		return fmt.Sprintf("the answer to agent %d's %s is lost: it hears an error", who, c.request.name())
 	}
 }
 

@@ -48,6 +48,7 @@ func (s *state) atAgent(a *agent, spend *pb.SpendReply, happen func()) {
 		if n := h.Taken - before[h.ID]; n > 0 {
 			fromLeases += n
 			s.used(windowOf(time.UnixMicro(h.Window.GetEndUs())), n)
+			s.within(a, h.Window, "callers were given units")
 		}
 	})
 	allowed := int64(0)
@@ -82,8 +83,7 @@ func (s *state) spendable() (units [windows]int64) {
 			if !h.Live || h.Left == 0 || s.now(a) < h.Start || s.now(a) >= h.Deadline {
 				return
 			}
-			start, end := time.UnixMicro(h.Window.GetStartUs()), time.UnixMicro(h.Window.GetEndUs())
-			units[windowOf(end)] += h.Left
+			units[windowOf(time.UnixMicro(h.Window.GetEndUs()))] += h.Left
 			g := s.books.grant(h.ID)
 			switch {
 			case g == nil:
@@ -92,14 +92,23 @@ func (s *state) spendable() (units [windows]int64) {
 				s.broken("agent %d can spend a lease that is %s in the ledger", i+1, g.State)
 			case !s.ledgerClock().Before(g.ClosesAt):
 				s.broken("agent %d can spend a lease that the ledger may have closed %s ago", i+1, s.ledgerClock().Sub(g.ClosesAt))
-			case a.slow == 0 && s.left.Setbacks == s.world.Budget.Setbacks && s.trueTime().Before(start):
-				s.broken("agent %d can spend units of a window that begins in %s", i+1, start.Sub(s.trueTime()))
-			case a.slow == 0 && s.left.Setbacks == s.world.Budget.Setbacks && !s.trueTime().Before(end):
-				s.broken("agent %d can spend units of a window that ended %s ago", i+1, s.trueTime().Sub(end))
 			}
+			s.within(a, h.Window, "units can be spent")
 		})
 	}
 	return units
+}
+
+// within holds use of a lease against its window, unless a clock was wrong.
+func (s *state) within(a *agent, w *pb.Window, what string) {
+	start, end := time.UnixMicro(w.GetStartUs()), time.UnixMicro(w.GetEndUs())
+	switch now := s.trueTime(); {
+	case a.slow != 0 || s.left.Setbacks < s.world.Budget.Setbacks:
+	case now.Before(start):
+		s.broken("%s of a window that begins in %s", what, start.Sub(now))
+	case !now.Before(end):
+		s.broken("%s of a window that ended %s ago", what, now.Sub(end))
+	}
 }
 
 func (s *state) used(window int, n int64) { s.truth.used[window] += n }
@@ -109,6 +118,9 @@ func (s *state) inLedger(happen func()) {
 	was := s.books
 	happen()
 	s.books = s.read()
+	if s.knows == s.version && !slices.ContainsFunc(s.books.accounts, s.behind) {
+		s.reconciled = s.version // there is nothing to bring to it
+	}
 	clocks := map[ledger.AccountID]time.Time{}
 	for _, row := range was.accounts {
 		clocks[row.ID] = row.Clock
@@ -130,10 +142,16 @@ func (s *state) inLedger(happen func()) {
 			s.granted(g, s.books.accounts[i])
 		}
 	}
-	_, err := s.store.Verify(context.Background(),
+	_, err := s.store().Verify(context.Background(),
 		func(d ledger.Difference) { s.broken("the books do not add up: %s", d) }, func(int, int) {})
 	s.must(err)
 	s.check()
+}
+
+// behind reports an account that the control plane has yet to bring to the policy in force. Those of windows
+// that are over by any clock stay as they are.
+func (s *state) behind(a ledger.Account) bool {
+	return a.PolicyVersion < s.version && a.ID.Window.End.After(s.world.at(s.tick-s.world.Lagging-int(s.world.Budget.Setbacks)))
 }
 
 // granted holds a new lease or spend against headroom, exposure and window, by the policy that

@@ -38,6 +38,7 @@ type World struct {
 	Budget Budget
 
 	orders [][]int // in which the agents may stand without a difference
+	whole  bool    // every order of steps is tried, and every budget, to hold the shorter ways against
 }
 
 // String says what the world is made of.
@@ -87,9 +88,10 @@ func (b Budget) String() string {
 		b.Takes, b.Losses, b.Repeats, b.Lates, b.Delays, b.Crashes, b.Cuts, b.Unknowns, b.Setbacks)
 }
 
-// numbers are the budget's parts, for prints.
-func (b Budget) numbers() []int64 {
-	return []int64{int64(b.Takes), int64(b.Losses), int64(b.Repeats), int64(b.Lates), int64(b.Delays), int64(b.Crashes), int64(b.Cuts), int64(b.Unknowns), int64(b.Setbacks)}
+// within reports that nothing is more than in another one.
+func (b Budget) within(o Budget) bool {
+	return b.Takes <= o.Takes && b.Losses <= o.Losses && b.Repeats <= o.Repeats && b.Lates <= o.Lates && b.Delays <= o.Delays &&
+		b.Crashes <= o.Crashes && b.Cuts <= o.Cuts && b.Unknowns <= o.Unknowns && b.Setbacks <= o.Setbacks
 }
 
 const policyText = `

@@ -13,11 +13,17 @@ func Worlds() []*World {
 		hard.with("next window", "leases for the next window are asked for before it begins; a message is lost", func(w *World) {
 			w.TTL, w.Boundary, w.Horizon, w.Budget = 6, 4, 8, Budget{Takes: 2, Losses: 1}
 		}),
+		hard.with("well ahead", "the next window is asked for two ticks before it begins, and messages are late", func(w *World) {
+			w.TTL, w.Boundary, w.Horizon, w.Budget = 12, 5, 7, Budget{Takes: 2, Delays: 2}
+		}),
 		hard.with("notices", "agents are told what others need and when there is more", func(w *World) {
 			w.Notices, w.Boundary, w.Horizon, w.Budget = true, 100, 5, Budget{Takes: 3}
 		}),
 		hard.with("lost notices", "the same, and a message or a notice is lost", func(w *World) {
 			w.Notices, w.Boundary, w.Horizon, w.Budget = true, 100, 5, Budget{Takes: 3, Losses: 1}
+		}),
+		hard.with("drained", "agents are told that the last unit went; a message or a notice is lost", func(w *World) {
+			w.Notices, w.Limit, w.TTL, w.Boundary, w.Horizon, w.Budget = true, 2, 3, 100, 6, Budget{Takes: 2, Losses: 1}
 		}),
 		hard.with("renewal", "the window is long: leases are replaced before they end, with messages late", func(w *World) {
 			w.Boundary, w.Horizon, w.Budget = 100, 6, Budget{Takes: 2, Losses: 1, Delays: 1}
