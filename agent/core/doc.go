@@ -35,7 +35,8 @@
 //     (TestUnitsThatComeBackAreForWhoWaited, TestNobodyWaitsForUnitsThatDoNotComeBack,
 //     TestWhosePatienceEndsIsToldThatUnitsAreLeasedOut, TestALongLineWaitsWithoutARoundTrip,
 //     TestAGroupWaitsForUnitsToComeBackToo, TestAGroupInTheExactLaneIsDeniedWithoutARoundTrip,
-//     TestADenialDoesNotOutliveItsWindow)
+//     TestADenialDoesNotOutliveItsWindow,
+//     TestTheLastUnitsAreNotDeniedToWhoTheyAreFor)
 //   - Callers of a long line do not cost it its leases, and what exposure refused is asked for again
 //     once nothing is in hand. (TestALongLineDoesNotGiveUpItsLeases,
 //     TestWhatExposureRefusedIsAskedForAgainWhenNothingIsInHand,

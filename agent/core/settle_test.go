@@ -273,3 +273,27 @@ func TestALeaseThatWentBackForAnotherIsAskedForAnewSoon(t *testing.T) {
 		t.Errorf("a lease of %s of life: the next ask is in %s", l.deadline-d.now, k.nextAsk-d.now)
 	}
 }
+
+// The news that a grant emptied the account may overtake that grant.
+func TestTheLastUnitsAreNotDeniedToWhoTheyAreFor(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	d.limit, d.cap = 1, 10
+	d.settle()
+	got, w := d.take(exports, 1)
+	var outcome *Outcome
+	w.Done = func(o Outcome) { outcome = &o }
+	if got != nil {
+		t.Fatalf("%+v", got)
+	}
+	req := d.build()
+	reply := d.answer(req)
+	d.core.Notice(d.now, &pb.Notice{Key: wireKey(exports), Generation: d.generation, Window: d.window, Drained: true})
+	if outcome != nil {
+		t.Errorf("before its reply, the notice of its own grant denied the caller: %+v", outcome)
+	}
+	d.core.SyncDone(d.now, reply)
+	if outcome == nil || !outcome.Allowed {
+		t.Errorf("the granted unit did not serve the caller: %+v", outcome)
+	}
+}
