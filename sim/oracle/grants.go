@@ -289,7 +289,9 @@ func (o *Oracle) Answered(m Moment, x Answer) {
 }
 
 // begins is the true time before which no holder may begin what is told now to begin after wait.
-func (o *Oracle) begins(m Moment, wait time.Duration) time.Duration { return m.At + wait - o.drifted(wait) }
+func (o *Oracle) begins(m Moment, wait time.Duration) time.Duration {
+	return m.At + wait - o.drifted(wait)
+}
 
 // ratcheted is the ledger's time as an account has it: never less than it was.
 func (o *Oracle) ratcheted(m Moment, id ledger.AccountID) time.Time {

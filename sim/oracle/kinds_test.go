@@ -16,28 +16,46 @@ func of(kind quota.Kind) *life {
 	return l
 }
 
+// usedUp is a lease that is granted, used and reported at once.
+func (l *life) usedUp(n byte, amount ledger.Units) {
+	id := lease
+	id[15] = n
+	l.grant(id, amount)
+	l.Used(l.now(), 1, id, int64(amount))
+	g := l.grants[id]
+	g.State, g.Taken = ledger.Final, amount
+	l.write(g)
+}
+
 func TestUseInAnyIntervalIsWithinTheRate(t *testing.T) {
 	t.Parallel()
-	leased := func(l *life, n byte, amount ledger.Units) {
-		id := lease
-		id[15] = n
-		l.grant(id, amount)
-		l.Used(l.now(), 1, id, int64(amount))
-		g := l.grants[id]
-		g.State, g.Taken = ledger.Final, amount
-		l.write(g)
-	}
 	l := of(quota.RateLimit) // burst 10, budget 5, 1 a second
 	l.row.Clock = l.now().Ledger
 	for n := range byte(3) {
-		leased(l, n, 5)
+		l.usedUp(n, 5)
 	}
 	l.wants(t, "")
 	l.at = 4 * time.Second
 	l.row.Clock = l.now().Ledger
-	leased(l, 4, 4)
+	l.usedUp(4, 4)
 	l.wants(t, "")
-	leased(l, 5, 1)
+	l.usedUp(5, 1)
+	l.wants(t, WithinInterval)
+}
+
+func TestACutOfBurstTakesNothingFromWhatIsOut(t *testing.T) {
+	t.Parallel()
+	l := of(quota.RateLimit) // burst 10, budget 5
+	l.row.Clock = l.now().Ledger
+	l.usedUp(3, 5)
+	l.usedUp(4, 5)
+	out := l.grant(lease, 5)
+	l.terms.Limit = quota.LimitOf(4)
+	l.row.Terms = l.terms
+	l.write(out)
+	l.Used(l.now(), 1, lease, 5)
+	l.wants(t, "")
+	l.usedUp(5, 1)
 	l.wants(t, WithinInterval)
 }
 

@@ -49,6 +49,12 @@ func fills(t ledger.Terms, d time.Duration) float64 {
 	return float64(t.Rate.Units) * float64(d) / float64(t.Rate.Per)
 }
 
+// changed is a change of burst: what is spent stays spent. A cut takes nothing from what is out
+// under leases of before.
+func (r *rate) changed(by, outstanding float64) {
+	r.level = max(r.level+by, min(r.level, outstanding))
+}
+
 func (r *rate) committed(o *Oracle, m Moment, a *account, before ledger.Account, news []ledger.Grant) {
 	row := &a.row
 	if before.Kind != quota.RateLimit {
@@ -59,7 +65,7 @@ func (r *rate) committed(o *Oracle, m Moment, a *account, before ledger.Account,
 		}
 		since := m.At - r.at
 		r.level += fills(before.Terms, max(row.Clock.Sub(before.Clock), since+o.drifted(since)))
-		r.level += float64(row.Limit.Units - before.Limit.Units) // what is spent stays spent
+		r.changed(float64(row.Limit.Units-before.Limit.Units), float64(a.sum.outstanding))
 	}
 	r.at = m.At
 	r.level -= float64(a.sum.spent - r.spent)
