@@ -39,6 +39,8 @@ func TestUseInAnyIntervalIsWithinTheRate(t *testing.T) {
 	l.row.Clock = l.now().Ledger
 	l.usedUp(4, 4)
 	l.wants(t, "")
+	out.State, out.Taken = ledger.Final, 5
+	l.write(out)
 	l.usedUp(5, 1)
 	l.wants(t, WithinInterval)
 }
@@ -55,6 +57,8 @@ func TestACutOfBurstTakesNothingFromWhatIsOut(t *testing.T) {
 	l.write(out)
 	l.Used(l.now(), 1, lease, 5)
 	l.wants(t, "")
+	out.State, out.Taken = ledger.Final, 5
+	l.write(out)
 	l.usedUp(5, 1)
 	l.wants(t, WithinInterval)
 }
