@@ -39,8 +39,6 @@ func TestUseInAnyIntervalIsWithinTheRate(t *testing.T) {
 	l.row.Clock = l.now().Ledger
 	l.usedUp(4, 4)
 	l.wants(t, "")
-	out.State, out.Taken = ledger.Final, 5
-	l.write(out)
 	l.usedUp(5, 1)
 	l.wants(t, WithinInterval)
 }
