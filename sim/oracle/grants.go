@@ -71,6 +71,12 @@ func (o *Oracle) Commit(m Moment, c ledger.Changes) {
 	for _, g := range c.Grants {
 		o.changed(m, g)
 	}
+	for _, id := range c.Folded {
+		// The id of work without a lease serves as long as its agent runs: it comes again.
+		if g := &o.grants[id].row; g.Kind == ledger.KindSlots && g.Amount == 0 && g.State == ledger.Final {
+			delete(o.grants, id)
+		}
+	}
 	for _, s := range c.Statements {
 		o.stated(m, s)
 	}

@@ -223,3 +223,15 @@ func TestOperatorsAddAndRelease(t *testing.T) {
 	l.write(ledger.Grant{ID: other, Account: l.row.ID, Kind: ledger.KindCredit, State: ledger.Final, Amount: 2})
 	l.wants(t, Committed)
 }
+
+func TestWorkWithoutALeaseIsRecordedAnewOnceItWasFolded(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[ledger.GrantKind]Promise{ledger.KindSlots: "", ledger.KindLease: SameAnswer} {
+		l := of(quota.Concurrency)
+		g := ledger.Grant{ID: lease, Account: l.row.ID, Kind: kind, State: ledger.Final, Agent: agent, PolicyVersion: 1}
+		l.write(g)
+		l.Commit(l.now(), ledger.Changes{Folded: []ledger.ID{lease}})
+		l.Commit(l.now(), ledger.Changes{NewGrants: []ledger.Grant{g}})
+		l.wants(t, want)
+	}
+}
