@@ -103,11 +103,13 @@ func (c *Core) slotsRenewed(x sentSlots, d *pb.Decision) {
 		l.retire()
 		l.closed = true
 		return
-	case d.GetRevoked():
+	case d.GetRevoked(), d.GetAmount() == 0:
 		l.retire()
 	}
 	ttl := micros(d.GetTtlUs())
-	l.deadline = max(l.deadline, x.sent+ttl)
+	if d.GetAmount() > 0 { // else a copy of this agent gave it all back, and nothing was prolonged
+		l.deadline = max(l.deadline, x.sent+ttl)
+	}
 	l.renewAt = x.sent + c.drawRenewal(ttl)
 }
 
