@@ -5,7 +5,6 @@ import (
 
 	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/ledger"
-	"github.com/quotalease/quotalease/ledger/quota"
 	"github.com/quotalease/quotalease/sim/oracle"
 )
 
@@ -67,6 +66,3 @@ func (x *work) end() {
 		w.drained(n)
 	})
 }
-
-// hasSlots reports a caller's dimension that is acquired and released.
-func hasSlots(dimension string) bool { return base[dimension].kind == quota.Concurrency }
