@@ -39,6 +39,31 @@ func TestARenewalThatWasOvertakenProlongsNothing(t *testing.T) {
 	r.balanced()
 }
 
+func TestARenewalOfWhatACopyGaveBackProlongsNothing(t *testing.T) {
+	t.Parallel()
+	r := newReal(t, jobPolicy)
+	a := r.agent()
+	a.work("one", 1)
+	r.run(100 * time.Millisecond)
+	l := a.Table.Find(jobs).slots.leases[0]
+	ends := l.deadline
+	r.run(500 * time.Millisecond)
+	// A copy of this agent gave back every slot. The answer to this agent's own renewal says so:
+	// there was nothing left to prolong.
+	l.seq++
+	sent := sentSlots{key: a.Table.Find(jobs), lease: l, said: l.use(), seq: l.seq, sent: a.clock()}
+	a.slotsRenewed(sent, &pb.Decision{State: pb.GrantState_GRANT_STATE_LIVE, Seq: l.seq, Amount: 0, TtlUs: 3_000_000})
+	if l.deadline != ends {
+		t.Errorf("the lease is used until %s after its end at the ledger", l.deadline-ends)
+	}
+	if !l.retired {
+		t.Error("work begins on slots that were given back")
+	}
+	if l.inUse != 1 || l.closed {
+		t.Errorf("the work that runs lost its lease: %+v", l)
+	}
+}
+
 const jobAndPayPolicy = jobPolicy + `
   - name: payouts
     kind: period

@@ -53,6 +53,9 @@ func (c *Core) Reserve(now Instant, key quota.Key, estimate int64, maximum bool,
 	if k == nil {
 		return ID{}, false
 	}
+	// The class at the reservation counts, as it does for a lease: who was promised that more
+	// may be used must be able to say what was.
+	maximum = maximum || !k.MayExceed()
 	r := &reservation{id: c.newID(now), key: k, estimate: estimate, maximum: maximum, at: now,
 		window: c.window(now, k), lease: o.lease, spend: o.spent}
 	switch {
@@ -101,7 +104,7 @@ func (c *Core) Settle(now Instant, id ID, actual int64) error {
 		return &quota.FieldError{Field: "actual", Allowed: "what the reservation was settled with, " + strconv.FormatInt(r.actual, 10)}
 	case r.settled:
 		return nil
-	case actual > r.estimate && (r.maximum || !r.key.dim.Load().MayExceed()):
+	case actual > r.estimate && r.maximum:
 		return &quota.FieldError{Field: "actual", Allowed: "at most what was reserved as a maximum, " + strconv.FormatInt(r.estimate, 10)}
 	}
 	r.settled, r.actual = true, actual

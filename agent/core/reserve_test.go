@@ -171,6 +171,37 @@ func TestMoreThanTheEstimateIsUseWithoutALease(t *testing.T) {
 	}
 }
 
+// The class at the reservation counts: who could say more than the estimate then can do so later.
+func TestAnEstimateOfBeforeAClassChangeIsSettledAsItWasMade(t *testing.T) {
+	t.Parallel()
+	for was, becomes := range map[string]string{"bounded": "hard", "hard": "bounded"} {
+		d := roomy(t, was)
+		id := d.reserve(10, was == "hard")
+		d.catalogue.PolicyVersion++
+		d.catalogue.Dimensions[0].Class = becomes
+		d.advance(7 * time.Second)
+		d.settle()
+		if got := d.key(exports).dim.Load().Class.String(); got != becomes {
+			t.Fatalf("the class is %s", got)
+		}
+		err := d.core.Settle(d.now, id, 25)
+		if was == "hard" {
+			var field *quota.FieldError
+			if !errors.As(err, &field) || field.Field != "actual" {
+				t.Errorf("25 of a maximum of 10: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("25 used of an estimate of 10: %v", err)
+		}
+		d.settle()
+		if settled, _ := d.used(); settled != 60+25 {
+			t.Errorf("%d settled, want all 85 that were used", settled)
+		}
+	}
+}
+
 func TestAMaximumIsOne(t *testing.T) {
 	t.Parallel()
 	for class, maximum := range map[string]bool{"hard": false, "bounded": true} {

@@ -82,18 +82,13 @@ func (r *reservation) settle() {
 	if rest > 0 && !r.lease.IsNil() {
 		n.balance[r.key] += rest // before a caller in wait gets it
 	}
-	if dim, ok := n.core.Dimension(r.key.Dimension); ok {
-		r.class = dim.Class
-	}
 	err := n.core.Settle(n.clock(), r.id, r.terms.actual)
 	if n.asleep {
 		return
 	}
 	if err != nil {
-		if dim, ok := n.core.Dimension(r.key.Dimension); !ok || r.terms.actual <= r.estimate || dim.MayExceed() {
-			w.broken(oracle.Works, "settle %d of %s at %s: %v", r.terms.actual, r.key, n.name, err)
-		}
-		return // its class allows no more than was reserved any more
+		w.broken(oracle.Works, "settle %d of %s at %s: %v", r.terms.actual, r.key, n.name, err)
+		return
 	}
 	if w.out != nil {
 		w.say("%s settles %d of %s as %d", n.name, r.estimate, r.key, r.terms.actual)

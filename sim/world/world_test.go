@@ -121,6 +121,7 @@ func TestSeedsThatOnceBrokeAPromise(t *testing.T) {
 		1493: "a cut of burst met a lease of before",
 		1587: "work without a lease was recorded anew",
 		2319: "a copy gave back all slots of a lease, and the original went on to start work on it",
+		5808: "an estimate was refused its settlement by a class that came later",
 	} {
 		if r := Run(seed, DefaultEvents, nil); r.Fault != nil {
 			t.Errorf("seed %d (%s): %v", seed, was, r.Fault)
