@@ -137,7 +137,7 @@ func New(cfg Config) (*ControlPlane, error) {
 }
 
 func (c *ControlPlane) policyChanged(version int64) {
-	c.hub.publish(ledger.ID{}, &pb.Notice{PolicyVersion: version})
+	c.hub.publish(&pb.Notice{PolicyVersion: version})
 	nudge(c.reconcileKick)
 }
 

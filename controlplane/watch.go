@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"iter"
 	"sync"
 
 	"github.com/quotalease/quotalease/ledger"
@@ -10,7 +11,7 @@ import (
 )
 
 const (
-	watchBuffer = 1024 // notices that wait for one agent
+	watchBuffer = 1024 // notices that wait for one agent, and as many revocations of its leases
 	watchSend   = 128  // notices in one message
 	eventPage   = 1000
 )
@@ -29,9 +30,16 @@ type hub struct {
 	closed bool
 }
 
+// subscriber is an agent that listens. Revocations of its own leases have a place of their own:
+// what becomes of the keys of all agents cannot push one out, and does not go before it.
 type subscriber struct {
 	agent   ledger.ID
+	revoked chan *pb.Notice
 	notices chan *pb.Notice
+}
+
+func newSubscriber(agent ledger.ID) *subscriber {
+	return &subscriber{agent: agent, revoked: make(chan *pb.Notice, watchBuffer), notices: make(chan *pb.Notice, watchBuffer)}
 }
 
 func newHub(r ledger.Reader, m *metrics, version func() int64) *hub {
@@ -41,7 +49,7 @@ func newHub(r ledger.Reader, m *metrics, version func() int64) *hub {
 // watch sends notices to one agent until ctx ends, sending fails or the hub closes. The first
 // message tells the policy version: an agent that was not listening for a while may be behind.
 func (h *hub) watch(ctx context.Context, agent ledger.ID, send func(*pb.WatchReply) error) error {
-	s := &subscriber{agent: agent, notices: make(chan *pb.Notice, watchBuffer)}
+	s := newSubscriber(agent)
 	if !h.join(s) {
 		return fmt.Errorf("%w: the replica is stopping", ErrUnavailable)
 	}
@@ -50,16 +58,19 @@ func (h *hub) watch(ctx context.Context, agent ledger.ID, send func(*pb.WatchRep
 		return err
 	}
 	for {
+		var n *pb.Notice
+		open := false
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case n, open := <-s.notices:
-			if !open {
-				return fmt.Errorf("%w: the replica is stopping", ErrUnavailable)
-			}
-			if err := send(&pb.WatchReply{Notices: s.gather(n)}); err != nil {
-				return err
-			}
+		case n, open = <-s.revoked:
+		case n, open = <-s.notices:
+		}
+		if !open {
+			return fmt.Errorf("%w: the replica is stopping", ErrUnavailable)
+		}
+		if err := send(&pb.WatchReply{Notices: s.gather(n)}); err != nil {
+			return err
 		}
 	}
 }
@@ -77,14 +88,7 @@ func (l *Listener) Notices() []*pb.Notice {
 		l.first = nil
 		return []*pb.Notice{n}
 	}
-	select {
-	case n, open := <-l.sub.notices:
-		if open {
-			return l.sub.gather(n)
-		}
-	default:
-	}
-	return nil
+	return l.sub.gather()
 }
 
 // Close ends listening.
@@ -92,7 +96,7 @@ func (l *Listener) Close() { l.hub.leave(l.sub) }
 
 // listen is watch without waiting.
 func (h *hub) listen(agent ledger.ID) (*Listener, error) {
-	l := &Listener{hub: h, sub: &subscriber{agent: agent, notices: make(chan *pb.Notice, watchBuffer)}}
+	l := &Listener{hub: h, sub: newSubscriber(agent)}
 	if !h.join(l.sub) {
 		return nil, fmt.Errorf("%w: the replica is stopping", ErrUnavailable)
 	}
@@ -100,21 +104,32 @@ func (h *hub) listen(agent ledger.ID) (*Listener, error) {
 	return l, nil
 }
 
-// gather adds what else waits.
-func (s *subscriber) gather(first *pb.Notice) []*pb.Notice {
-	notices := []*pb.Notice{first}
-	for len(notices) < watchSend {
-		select {
-		case n, open := <-s.notices:
-			if !open {
+// gather adds what else waits, revocations first.
+func (s *subscriber) gather(notices ...*pb.Notice) []*pb.Notice {
+	for _, from := range []chan *pb.Notice{s.revoked, s.notices} {
+		for n := range pending(from) {
+			if notices = append(notices, n); len(notices) == watchSend {
 				return notices
 			}
-			notices = append(notices, n)
-		default:
-			return notices
 		}
 	}
 	return notices
+}
+
+// pending is what a channel holds right now.
+func pending(from <-chan *pb.Notice) iter.Seq[*pb.Notice] {
+	return func(yield func(*pb.Notice) bool) {
+		for {
+			select {
+			case n, open := <-from:
+				if !open || !yield(n) {
+					return
+				}
+			default:
+				return
+			}
+		}
+	}
 }
 
 func (h *hub) join(s *subscriber) bool {
@@ -146,19 +161,31 @@ func (h *hub) close() {
 	}
 }
 
-// publish offers a notice to one agent, or to all if agent is nil. It never waits.
-func (h *hub) publish(agent ledger.ID, n *pb.Notice) {
+// publish offers a notice to all agents. It never waits.
+func (h *hub) publish(n *pb.Notice) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.subs {
-		if !agent.IsNil() && s.agent != agent {
-			continue
+		h.offer(s.notices, n)
+	}
+}
+
+// revoke offers one agent the notice that a lease of its own was revoked.
+func (h *hub) revoke(agent ledger.ID, n *pb.Notice) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.subs {
+		if s.agent == agent {
+			h.offer(s.revoked, n)
 		}
-		select {
-		case s.notices <- n:
-		default:
-			h.metrics.noticesLost.Inc()
-		}
+	}
+}
+
+func (h *hub) offer(to chan<- *pb.Notice, n *pb.Notice) {
+	select {
+	case to <- n:
+	default:
+		h.metrics.noticesLost.Inc()
 	}
 }
 
@@ -192,16 +219,16 @@ func (h *hub) tell(e ledger.Event) {
 	n := &pb.Notice{Key: keyMessage(e.Account.Key), Window: windowMessage(e.Account.Window), Generation: e.Generation}
 	switch e.Kind {
 	case ledger.EventGrew, ledger.EventLimit, ledger.EventCredit:
-		h.publish(ledger.ID{}, n)
+		h.publish(n)
 	case ledger.EventDrained:
 		n.Drained = true
-		h.publish(ledger.ID{}, n)
+		h.publish(n)
 	case ledger.EventWanted:
 		n.Wanted = true
-		h.publish(ledger.ID{}, n)
+		h.publish(n)
 	case ledger.EventRevoked:
 		n.RevokedGrant = e.Grant.Bytes()
-		h.publish(e.Agent, n)
+		h.revoke(e.Agent, n)
 	}
 }
 

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -177,10 +178,46 @@ func TestASlowWatcherLosesNoticesAndBlocksNobody(t *testing.T) {
 	h.join(slow)
 	h.join(quick)
 	for range 5 {
-		h.publish(ledger.ID{}, &pb.Notice{})
+		h.publish(&pb.Notice{})
 	}
 	if len(slow.notices) != 1 || len(quick.notices) != 5 {
 		t.Errorf("slow has %d, quick has %d notices, want 1 and 5", len(slow.notices), len(quick.notices))
+	}
+}
+
+// Notices about keys go to every agent, revocations to one: a flood of the former must not cost
+// an agent the latter.
+func TestAFloodOfNoticesPushesNoRevocationOut(t *testing.T) {
+	t.Parallel()
+	h := newHub(&journal{}, newMetrics(prometheus.NewRegistry()), func() int64 { return 1 })
+	holder, other := ledger.ID{1}, ledger.ID{2}
+	l, err := h.listen(holder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	o, err := h.listen(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	for range 2 * watchBuffer {
+		h.tell(ledger.Event{Kind: ledger.EventWanted})
+	}
+	lease := ledger.ID{3}
+	h.tell(ledger.Event{Kind: ledger.EventRevoked, Agent: holder, Grant: lease})
+	l.Notices() // the first tells the policy version
+	heard := l.Notices()
+	if len(heard) != watchSend || !bytes.Equal(heard[0].GetRevokedGrant(), lease.Bytes()) {
+		t.Errorf("heard %d notices, the first of them %v; want %d, the revocation first", len(heard), heard[0], watchSend)
+	}
+	o.Notices()
+	for heard := o.Notices(); len(heard) > 0; heard = o.Notices() {
+		for _, n := range heard {
+			if len(n.GetRevokedGrant()) > 0 {
+				t.Fatal("another agent heard of it")
+			}
+		}
 	}
 }
 
