@@ -51,3 +51,20 @@ func (g *Grant) Foldable(kind quota.Kind) bool {
 	return g.State != Live && g.Kind != KindUnleased && !waits &&
 		(kind == quota.RateLimit || t.Outstanding == 0 && t.Held == 0 && t.Uncertain == 0)
 }
+
+// Forgettable reports that an account, of which nothing changed since before, knows no more than
+// a new one would: a rate key whose bucket was full again by then, a concurrency key of which no
+// slot is in use, held or uncertain. Their windows never end, so this is when they go; a
+// period key without an end is a quota for life, and stays. No lease of it may be live.
+func (a *Account) Forgettable(before time.Time) bool {
+	if !a.ID.Window.Endless() || !a.Clock.Before(before) || a.Outstanding != 0 {
+		return false
+	}
+	switch a.Kind {
+	case quota.RateLimit:
+		return !a.metered() || a.Refilled(before).Bucket.Spent <= 0
+	case quota.Concurrency:
+		return a.charged()+a.Uncertain == 0
+	}
+	return false
+}

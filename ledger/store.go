@@ -98,7 +98,8 @@ type Keeper interface {
 	// id when the walk is over. What Fold then refuses stays, and is met in the next walk.
 	Foldable(ctx context.Context, before time.Time, after ID, limit int) (accounts []AccountID, next ID, err error)
 	// Prune deletes what retention is over for: events and incarnations unseen since, participants,
-	// and accounts (with all their records) whose window ended before accountsBefore.
+	// and accounts (with all their records) whose window ended before accountsBefore, or that are
+	// Forgettable since.
 	Prune(ctx context.Context, recordsBefore, accountsBefore time.Time) (int64, error)
 }
 

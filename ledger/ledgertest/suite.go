@@ -68,6 +68,7 @@ func Run(t *testing.T, open func(t *testing.T, retention time.Duration) Subject)
 		{"the walk to what is foldable goes page by page", foldablePages, 0},
 		{"folded grants are gone from the walk", foldedIsGone, shortRetention},
 		{"prune", prune, 0},
+		{"accounts without an end go when they know nothing", pruneEndless, 0},
 		{"accounts are paged and selected", accountPages, 0},
 		{"grants are paged and selected", grantPages, 0},
 		{"events are paged", eventPages, 0},

@@ -194,3 +194,59 @@ func (r *room) live() []ledger.ID {
 	}
 	return ids
 }
+
+// pruneEndless: accounts whose windows never end go once a new one would know as much.
+func pruneEndless(r *room) {
+	quick := quota.Rate{Units: 100, Per: time.Second}
+	agent, terms := r.id(), r.terms
+	at := func(tenant string, use func()) ledger.AccountID {
+		r.Helper()
+		r.account, r.terms = endless(tenant), terms
+		use()
+		return r.account
+	}
+	spent := func(rate quota.Rate) func() {
+		return func() {
+			r.limitRate(rate, 20)
+			if !r.spend(r.newSpend(agent, 5)).Approved() {
+				r.Errorf("5 of 20 are denied")
+			}
+		}
+	}
+	jobs := func() { r.terms.Kind, r.terms.MaxHold = quota.Concurrency, time.Hour }
+	kept := []ledger.AccountID{
+		at("a quota for life", func() { r.spend(r.newSpend(agent, 5)) }),
+		at("not refilled for years", spent(slow)),
+		at("leased out", func() { r.limitRate(quick, 20); r.lease(agent, 5) }),
+		at("a lease that is used up", func() {
+			r.limitRate(quick, 20)
+			g := r.lease(agent, 5)
+			r.must(r.report(ledger.Report{ID: g.ID, Account: r.account, Agent: agent, Taken: 5}))
+		}),
+		at("at work", func() { jobs(); r.lease(agent, 3) }),
+	}
+	gone := []ledger.AccountID{
+		at("refilled", spent(quick)),
+		at("unlimited", func() { r.limitRate(quick, 20); r.terms.Limit = quota.NoLimit; r.spend(r.newSpend(agent, 5)) }),
+		at("work done", func() {
+			jobs()
+			g := r.lease(agent, 3)
+			r.must(r.report(ledger.Report{ID: g.ID, Account: r.account, Agent: agent, Seq: 1, Returned: 3, Final: true}))
+		}),
+	}
+	past, soon := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	if n, err := r.Store.Prune(r.Context(), past, past); err != nil || n != 0 {
+		r.Errorf("pruned %d, %v: all were at work within the hour", n, err)
+	}
+	n, err := r.Store.Prune(r.Context(), past, soon)
+	r.must(err)
+	left := r.accounts(ledger.AccountQuery{})
+	slices.SortFunc(kept, ledger.CompareAccounts)
+	if !slices.Equal(left, kept) {
+		r.Errorf("left are %v,\nwant %v: all but %v", left, kept, gone)
+	}
+	if n != 6 { // three accounts, two spends and a lease
+		r.Errorf("%d records went, want 6", n)
+	}
+	r.verify()
+}

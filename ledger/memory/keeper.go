@@ -97,7 +97,8 @@ func (s *Store) Prune(ctx context.Context, recordsBefore, accountsBefore time.Ti
 		}
 	}
 	for id, a := range s.accounts {
-		if id.Window.Endless() || !id.Window.End.Before(accountsBefore) {
+		over := !id.Window.Endless() && id.Window.End.Before(accountsBefore)
+		if !over && (len(a.live.list) > 0 || !a.row.Forgettable(accountsBefore)) {
 			continue
 		}
 		for grant := range a.all {

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -142,108 +141,4 @@ func (page auditPage) audit(ctx context.Context, tx pgx.Tx, v *ledger.Verified) 
 		return nil
 	})
 	return err
-}
-
-// How much one transaction of Prune deletes at most.
-const (
-	pruneRows     = 1000
-	pruneAccounts = 64
-)
-
-// pruneEventsSQL looks at the oldest rows only: ids rise with time, so the first batch of
-// which none is old enough is the last to look at.
-const pruneEventsSQL = `-- name: prune_events
-DELETE FROM event e
-USING (SELECT id FROM event ORDER BY id LIMIT $2::integer) AS oldest
-WHERE e.id = oldest.id AND e.at < $1::timestamptz`
-
-const pruneIncarnationsSQL = `-- name: prune_incarnations
-DELETE FROM incarnation i
-USING (SELECT id FROM incarnation WHERE last_seen < $1::timestamptz
-       ORDER BY id LIMIT $2::integer FOR UPDATE SKIP LOCKED) AS old
-WHERE i.id = old.id`
-
-const pruneParticipantsSQL = `-- name: prune_participants
-DELETE FROM participant p
-USING (SELECT tenant, dimension, agent FROM participant WHERE last_seen < $1::timestamptz
-       ORDER BY tenant, dimension, agent LIMIT $2::integer FOR UPDATE SKIP LOCKED) AS old
-WHERE p.tenant = old.tenant AND p.dimension = old.dimension AND p.agent = old.agent`
-
-// Prune implements ledger.Keeper.
-func (s *Store) Prune(ctx context.Context, recordsBefore, accountsBefore time.Time) (int64, error) {
-	var total int64
-	for _, sql := range []string{pruneEventsSQL, pruneIncarnationsSQL, pruneParticipantsSQL} {
-		for {
-			tag, err := s.pool.Exec(ctx, sql, timeOf(recordsBefore), int32(pruneRows))
-			if err != nil {
-				return total, outage(ctx, "prune records", err)
-			}
-			if tag.RowsAffected() == 0 {
-				break
-			}
-			total += tag.RowsAffected()
-		}
-	}
-	for {
-		n, err := s.pruneAccounts(ctx, accountsBefore)
-		total += n
-		if err != nil {
-			return total, outage(ctx, "prune accounts", err)
-		}
-		if n == 0 {
-			return total, nil
-		}
-	}
-}
-
-// oldAccountsSQL leaves out accounts that somebody works on; they are old the next time too.
-const oldAccountsSQL = `-- name: old_accounts
-SELECT id FROM account
-WHERE window_end < $1::timestamptz AND window_end < 'infinity'
-ORDER BY window_end LIMIT $2::integer
-FOR UPDATE SKIP LOCKED`
-
-const dropGrantsSQL = `-- name: drop_grants
-DELETE FROM lease_grant WHERE account_id = ANY ($1::bigint[])`
-
-const dropFoldedSQL = `-- name: drop_folded
-DELETE FROM account_folded WHERE account_id = ANY ($1::bigint[])`
-
-const dropStatementsSQL = `-- name: drop_statements
-DELETE FROM statement WHERE account_id = ANY ($1::bigint[])`
-
-const dropLimitsSQL = `-- name: drop_limits
-DELETE FROM account_limit WHERE account_id = ANY ($1::bigint[])`
-
-const dropAccountsSQL = `-- name: drop_accounts
-DELETE FROM account WHERE id = ANY ($1::bigint[])`
-
-// pruneAccounts removes some accounts with all their records. Their grants are few: Fold has
-// taken the settled ones long before.
-func (s *Store) pruneAccounts(ctx context.Context, before time.Time) (int64, error) {
-	var n int64
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, oldAccountsSQL, timeOf(before), int32(pruneAccounts))
-		if err != nil {
-			return err
-		}
-		ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-		if err != nil || len(ids) == 0 {
-			return err
-		}
-		for _, sql := range []string{dropGrantsSQL, dropFoldedSQL, dropStatementsSQL, dropLimitsSQL, dropAccountsSQL} {
-			tag, err := tx.Exec(ctx, sql, ids)
-			if err != nil {
-				return err
-			}
-			if sql == dropGrantsSQL || sql == dropAccountsSQL {
-				n += tag.RowsAffected()
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
 }
