@@ -93,6 +93,10 @@ func TestACopysWorkThatBeganWithASpendEnds(t *testing.T) {
 	if !got.Allowed {
 		t.Fatalf("%+v", got)
 	}
+	// The slot of before is the original's: the copy's work began on one of its own.
+	if acc := r.account("jobs"); acc.Unleased != 0 || acc.Settled() == 0 {
+		t.Errorf("work began without a lease: %+v", acc.Tally)
+	}
 	a.done("one")
 	r.run(2 * time.Second)
 	if acc := r.account("jobs"); acc.Unleased != 0 {

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"github.com/gofrs/uuid/v5"
 
 	"github.com/quotalease/quotalease/ledger/quota"
@@ -87,13 +89,32 @@ func (c *Core) groupSpent(now Instant, g *Group) {
 	c.finishAll(now, g, c.passed(now, g, late))
 }
 
+func (g *Group) holdsSlots() bool {
+	return slices.ContainsFunc(g.parts, func(p part) bool { return len(p.holds) > 0 })
+}
+
+// letGo makes a group forget its slots and what it spends.
+func (g *Group) letGo(c *Core) {
+	for i := range g.parts {
+		p := &g.parts[i]
+		putDown(p.holds)
+		p.holds = nil
+		if p.spend == nil {
+			continue
+		}
+		c.spends = slices.DeleteFunc(c.spends, func(s *spend) bool { return s == p.spend })
+		p.spend.group, p.spend = nil, nil
+		p.key.spends--
+	}
+}
+
 // tooLate is a key of whose slots the group holds some that nothing may begin on any more: the
 // exact lane took so long that their lease has ended. The ledger counts work on them as begun
 // before that, and might take it for ended while it runs.
 func (g *Group) tooLate(now Instant) *Key {
 	for _, p := range g.parts {
 		for _, h := range p.holds {
-			if h.lease.amount > 0 && now >= h.lease.deadline {
+			if now >= h.lease.deadline {
 				return p.key
 			}
 		}

@@ -309,6 +309,7 @@ func (c *Core) reincarnate(now Instant) {
 	c.life++
 	c.cancels, c.refunds, c.refunded = nil, nil, 0 // the original's to make
 	c.dropReservations(len(c.reservedOrder))       // and to settle
+	unbegun := c.unbegun()
 	for _, k := range slices.Clone(c.keys) {
 		k.ask, k.next = nil, nil
 		for _, l := range slices.Concat(k.closing, k.held(), k.allowances()) {
@@ -328,6 +329,9 @@ func (c *Core) reincarnate(now Instant) {
 			c.loseSlots(now, k)
 		}
 		c.tend(now, k)
+	}
+	for _, g := range unbegun {
+		c.attempt(now, g, false)
 	}
 	c.syncAt = now
 }

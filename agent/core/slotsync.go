@@ -156,30 +156,26 @@ func (c *Core) loseSlots(now Instant, k *Key) {
 		return
 	}
 	k.slots.unleased = &slotLease{id: c.newID(now), inUse: running, retired: true, closed: true}
-	for _, holds := range c.holding() {
-		for i := range holds {
-			if holds[i].key == k {
-				holds[i].lease = k.slots.unleased
+	for _, p := range c.permitHeap {
+		for i := range p.holds {
+			if p.holds[i].key == k {
+				p.holds[i].lease = k.slots.unleased
 			}
 		}
 	}
 }
 
-// holding is the slots of every permit, and of every caller who has them while the rest of what
-// it takes is spent.
-func (c *Core) holding() (all [][]hold) {
-	for _, p := range c.permitHeap {
-		all = append(all, p.holds)
-	}
+// unbegun makes the callers who have slots while the rest of what they take is spent start anew:
+// no work of theirs runs yet, and the slots are the original's. So is what was spent for them,
+// under ids that both of them know: it is not taken back.
+func (c *Core) unbegun() (groups []*Group) {
 	for _, s := range slices.Concat(c.spends, c.spending) {
-		if s.group == nil {
-			continue
-		}
-		for i := range s.group.parts {
-			all = append(all, s.group.parts[i].holds)
+		if g := s.group; g != nil && g.holdsSlots() {
+			groups = append(groups, g)
+			g.letGo(c)
 		}
 	}
-	return all
+	return groups
 }
 
 // end retires every lease of a key that policy no longer knows.

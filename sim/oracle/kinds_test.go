@@ -108,6 +108,21 @@ func TestWorkOnSlotsIsInTheBooks(t *testing.T) {
 	l.wants(t, "")
 }
 
+func TestACopyWorksOnSlotsOfASharedAsk(t *testing.T) {
+	t.Parallel()
+	for shared, want := range map[bool]Promise{true: "", false: Accounted} {
+		l := of(quota.Concurrency)
+		if shared {
+			l.Shared(lease)
+		}
+		l.slots(3, 3)
+		l.Began(l.now(), 1, agent, lease, l.row.ID, quota.Hard, 3)
+		l.wants(t, "")
+		l.Began(l.now(), 2, agent, lease, l.row.ID, quota.Hard, 3)
+		l.wants(t, want)
+	}
+}
+
 func TestSlotsAreProlongedWhileTheyLive(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[ledger.State]Promise{ledger.Live: "", ledger.Closed: Closes} {

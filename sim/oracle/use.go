@@ -160,9 +160,10 @@ func (o *Oracle) Shared(id ledger.ID) {
 // IsShared reports an ask or a spend of which Shared told.
 func (o *Oracle) IsShared(id ledger.ID) bool { return o.shared[id] }
 
-// doubled is a lease that came of a shared ask: a copy can spend all of it once more.
+// doubled is a lease that came of a shared ask: a copy can spend all of it once more, or begin
+// work on each of its slots.
 func (o *Oracle) doubled(g ledger.Grant) {
-	if g.Kind == ledger.KindLease && o.shared[g.ID] {
+	if (g.Kind == ledger.KindLease || g.Kind == ledger.KindSlots) && o.shared[g.ID] {
 		o.account(g.Account).use.Copied += int64(g.Amount)
 	}
 }

@@ -116,12 +116,14 @@ func TestTheWorstLuckIsNoWorse(t *testing.T) {
 func TestSeedsThatOnceBrokeAPromise(t *testing.T) {
 	t.Parallel()
 	for seed, was := range map[uint64]string{
-		189:  "a repeated answer told of the next window by a nudged clock",
-		1011: "a withdrawal was too old by an untrusted clock, and its ask was granted to nobody",
-		1493: "a cut of burst met a lease of before",
-		1587: "work without a lease was recorded anew",
-		2319: "a copy gave back all slots of a lease, and the original went on to start work on it",
-		5808: "an estimate was refused its settlement by a class that came later",
+		189:   "a repeated answer told of the next window by a nudged clock",
+		1011:  "a withdrawal was too old by an untrusted clock, and its ask was granted to nobody",
+		1493:  "a cut of burst met a lease of before",
+		1587:  "work without a lease was recorded anew",
+		2319:  "a copy gave back all slots of a lease, and the original went on to start work on it",
+		5808:  "an estimate was refused its settlement by a class that came later",
+		6421:  "a copy began work on the slots of before, for a caller whose spend was still out",
+		10695: "slots of a shared ask are two copies' to use",
 	} {
 		if r := Run(seed, DefaultEvents, nil); r.Fault != nil {
 			t.Errorf("seed %d (%s): %v", seed, was, r.Fault)
