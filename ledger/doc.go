@@ -39,6 +39,8 @@
 //     them. (TestLeasedOutAndExhaustedAreDifferentAnswers)
 //   - What retention removes stays in the sums. (TestFoldKeepsTheSums,
 //     TestClosedLeasesOfARateAreFolded)
+//   - An account whose window never ends goes when a new one would know as much.
+//     (TestEndlessAccountsAreForgottenOnceTheyKnowNothing)
 //   - A window's statement bills confirmed use and nothing else; later changes add revisions,
 //     what was final stays so, and the latest says what the ledger says.
 //     (TestR2_16OnlyConfirmedUseIsBilled, TestR2_16AStatementIsFinalWhenNothingIsOpen,

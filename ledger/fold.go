@@ -55,9 +55,11 @@ func (g *Grant) Foldable(kind quota.Kind) bool {
 // Forgettable reports that an account, of which nothing changed since before, knows no more than
 // a new one would: a rate key whose bucket was full again by then, a concurrency key of which no
 // slot is in use, held or uncertain. Their windows never end, so this is when they go; a
-// period key without an end is a quota for life, and stays. No lease of it may be live.
+// period key without an end is a quota for life, and stays. No lease of it may be live. An account
+// without a clock was only ever written by readings that cannot be trusted: how old it is, nobody
+// knows.
 func (a *Account) Forgettable(before time.Time) bool {
-	if !a.ID.Window.Endless() || !a.Clock.Before(before) || a.Outstanding != 0 {
+	if !a.ID.Window.Endless() || a.Clock.IsZero() || !a.Clock.Before(before) || a.Outstanding != 0 {
 		return false
 	}
 	switch a.Kind {

@@ -171,3 +171,43 @@ func TestAuditFindsImpossibleGrants(t *testing.T) {
 		t.Error("an overshoot of 2 recorded as 1 is not found")
 	}
 }
+
+// An account of an endless window goes once a new one would know as much.
+func TestEndlessAccountsAreForgottenOnceTheyKnowNothing(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	perSecond := func(spent ledger.Units) ledger.Account {
+		return ledger.Account{
+			Terms: ledger.Terms{Kind: quota.RateLimit, Limit: quota.LimitOf(100), Rate: quota.Rate{Units: 1, Per: time.Second}},
+			Clock: at, Bucket: ledger.Bucket{Spent: spent, At: at},
+		}
+	}
+	slots := func(t ledger.Tally) ledger.Account {
+		return ledger.Account{Terms: ledger.Terms{Kind: quota.Concurrency, Limit: quota.LimitOf(20)}, Clock: at, Tally: t}
+	}
+	change := func(a ledger.Account, f func(*ledger.Account)) ledger.Account { f(&a); return a }
+	for name, c := range map[string]struct {
+		account ledger.Account
+		after   time.Duration
+		want    bool
+	}{
+		"full again by then":       {perSecond(60), time.Minute, true},
+		"a second too early":       {perSecond(60), 59 * time.Second, false},
+		"it never was spent":       {perSecond(0), time.Millisecond, true},
+		"used at that moment":      {perSecond(0), 0, false},
+		"leased out":               {change(perSecond(0), func(a *ledger.Account) { a.Outstanding = 1 }), time.Minute, false},
+		"of no known age":          {change(perSecond(0), func(a *ledger.Account) { a.Clock = time.Time{} }), time.Minute, false},
+		"unlimited":                {change(perSecond(60), func(a *ledger.Account) { a.Limit = quota.NoLimit }), time.Second, true},
+		"no slot is in use":        {slots(ledger.Tally{Granted: 5, Returned: 5}), time.Second, true},
+		"one is in use":            {slots(ledger.Tally{Granted: 5, Leased: 1}), time.Hour, false},
+		"one is held":              {slots(ledger.Tally{Granted: 5, Held: 1}), time.Hour, false},
+		"one may be in use":        {slots(ledger.Tally{Granted: 5, Uncertain: 1}), time.Hour, false},
+		"a quota for life":         {change(perSecond(0), func(a *ledger.Account) { a.Kind = quota.Period }), time.Hour, false},
+		"its window ends some day": {change(perSecond(0), func(a *ledger.Account) { a.ID.Window = quota.NewWindow(at, at.Add(time.Hour)) }), time.Hour, false},
+		"made, but never opened":   {ledger.Account{Clock: at}, time.Hour, false},
+	} {
+		if got := c.account.Forgettable(at.Add(c.after)); got != c.want {
+			t.Errorf("%s: forgettable is %v", name, got)
+		}
+	}
+}

@@ -132,9 +132,9 @@ func dropAccounts(ctx context.Context, tx pgx.Tx, ids []int64) (n int64, err err
 }
 
 // endlessAccountsSQL goes up account_endless, and looks at $2 rows whatever it finds: an index on
-// the clock would make every decision write to it.
+// the clock would make every decision write to it. An account without a clock is of unknown age.
 const endlessAccountsSQL = `-- name: endless_accounts
-SELECT id, clock < $3::timestamptz AND outstanding = 0
+SELECT id, coalesce(clock < $3::timestamptz, false) AND outstanding = 0
 FROM account
 WHERE id > $1::bigint AND window_end = 'infinity'
 ORDER BY id LIMIT $2::integer`
