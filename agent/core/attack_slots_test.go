@@ -64,6 +64,23 @@ func TestARenewalOfWhatACopyGaveBackProlongsNothing(t *testing.T) {
 	}
 }
 
+func TestARenewalThatACopySaidBeforeProlongsByWhatRemains(t *testing.T) {
+	t.Parallel()
+	r := newReal(t, jobPolicy)
+	a := r.agent()
+	a.work("one", 1)
+	r.run(100 * time.Millisecond)
+	l := a.Table.Find(jobs).slots.leases[0]
+	r.run(500 * time.Millisecond)
+	l.seq++
+	sent := sentSlots{key: a.Table.Find(jobs), lease: l, said: l.use(), seq: l.seq, sent: a.clock()}
+	// The copy's renewal had the same sequence, 2.8 s ago: the ledger answers this one the same.
+	a.slotsRenewed(sent, &pb.Decision{State: pb.GrantState_GRANT_STATE_LIVE, Seq: l.seq, Amount: 1, TtlUs: 6_000_000, RemainingUs: 3_200_000})
+	if got := l.deadline - a.clock(); got != 3200*time.Millisecond {
+		t.Errorf("the lease is used for %s, and 3.2 s of it are left", got)
+	}
+}
+
 const jobAndPayPolicy = jobPolicy + `
   - name: payouts
     kind: period

@@ -106,7 +106,8 @@ func (c *Core) slotsRenewed(x sentSlots, d *pb.Decision) {
 	case d.GetRevoked(), d.GetAmount() == 0:
 		l.retire()
 	}
-	ttl := micros(d.GetTtlUs())
+	// What remains is less than the ttl where a copy of this agent said the same before it did.
+	ttl := min(micros(d.GetTtlUs()), micros(d.GetRemainingUs()))
 	if d.GetAmount() > 0 { // else a copy of this agent gave it all back, and nothing was prolonged
 		l.deadline = max(l.deadline, x.sent+ttl)
 	}

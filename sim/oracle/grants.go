@@ -48,6 +48,7 @@ type grant struct {
 	made     time.Duration // slots: true time of the grant or the last renewal
 	clock    time.Time     // the ledger's then
 	settling int64         // what a spend was settled with
+	late     bool          // it was to be taken back, and was too old for that
 	told     bool          // a caller was told of this spend
 }
 
@@ -161,8 +162,13 @@ func (o *Oracle) changed(m Moment, g ledger.Grant) {
 	if g.State != was.State {
 		o.moved(m, was, g)
 	}
-	if r.told && g.Kind == ledger.KindSpend && g.Refunded > was.Refunded {
-		o.toldWrong(m, r, "was taken back after its caller was told that it passed")
+	if g.Kind == ledger.KindSpend && g.Refunded > was.Refunded {
+		switch {
+		case r.told:
+			o.toldWrong(m, r, "was taken back after its caller was told that it passed")
+		case o.shared[g.ID]: // and one of the two has settled it
+			o.account(g.Account).use.Copied += r.settling
+		}
 	}
 	o.place(m, r, g)
 }

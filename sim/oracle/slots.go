@@ -134,6 +134,7 @@ func (o *Oracle) slotsChanged(m Moment, r *grant, g ledger.Grant) {
 	}
 	if g.Seq > was.Seq && g.State == ledger.Live && !g.ExpiresAt.Before(now.Add(g.TTL-time.Microsecond)) { // the clock may stand still
 		r.ends = max(r.ends, m.At+g.TTL+o.drifted(g.TTL))
+		r.made, r.clock = m.At, now
 	}
 	if g.ExpiresAt.Before(was.ExpiresAt) || g.EndsAt.Before(was.EndsAt) {
 		o.Break(m.At, SameAnswer, "slots %s end sooner than they did", short(g.ID))

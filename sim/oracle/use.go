@@ -135,6 +135,15 @@ func (o *Oracle) Settled(m Moment, id ledger.ID, units int64) {
 	a.over += int64(r.row.Amount)
 }
 
+// StaysCharged tells of a spend that its agent asks to take back when the ledger may remember it
+// no more.
+func (o *Oracle) StaysCharged(id ledger.ID) {
+	if r, ok := o.grants[id]; ok && r.row.Refunded == 0 && !r.late {
+		r.late = true
+		o.account(r.row.Account).over += int64(r.row.Amount)
+	}
+}
+
 // toldWrong is a spend that a caller was told of and that does not count. Only a copy can have
 // taken it back: one that was made while the spend was in flight.
 func (o *Oracle) toldWrong(m Moment, r *grant, what string) {

@@ -311,7 +311,15 @@ func (n *node) spend(req *pb.SpendRequest) {
 		}
 		n.world.decided(reply.GetDecisions(), n.copied || !n.is(req.GetHello()), nil, req.GetItems())
 		n.allOrNone(req, reply)
+		for _, r := range req.GetRefunds() {
+			if id := uuid.FromBytesOrNil(r.GetGrantId()); n.world.forgotten(id) {
+				n.world.oracle.StaysCharged(id)
+			}
+		}
 		for i, d := range reply.GetDecisions() {
+			if n.copied {
+				continue // the other may have sent it in time, and been answered first
+			}
 			if void := req.GetItems()[i].GetNotAfterUs(); d.GetAmount() > 0 && d.GetIssuedAtUs() > void {
 				n.world.broken(oracle.Fresh, "spend %s of %s was granted %d us after its time", shortBytes(d.GetGrantId()), n.name, d.GetIssuedAtUs()-void)
 			}

@@ -22,6 +22,7 @@ func (n *node) hears(key quota.Key, w *pb.Window, generation int64, grew bool) {
 	case w == nil:
 	case !grew:
 		n.news[key] = news{window: max(was.window, w.GetStartUs()), generation: max(was.generation, generation)}
+	case n.core.LedgerTime(n.clock()).UnixMicro() < w.GetStartUs(): // it has not begun, as far as this one knows
 	case w.GetStartUs() == was.window && generation > was.generation:
 		n.news[key] = news{window: was.window, generation: generation, grew: true}
 	}

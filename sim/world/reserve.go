@@ -29,6 +29,7 @@ type reservation struct {
 	account     ledger.AccountID
 	lease       core.ID
 	spend       core.ID
+	settled     bool
 }
 
 // reserve makes a reservation of what a caller was just allowed, and settles it later.
@@ -75,6 +76,10 @@ func (c *caller) settleReserved() {
 
 func (r *reservation) settle() {
 	n, w := r.node, r.node.world
+	if r.settled {
+		return // a copy that was let loose has had its own time
+	}
+	r.settled = true
 	if n.dead || n.stopping || n.core.Incarnation() != r.incarnation {
 		return // it counts in full
 	}

@@ -175,6 +175,11 @@ func (w *World) committed(c ledger.Changes) {
 // told looks at what a Sync is answered.
 func (w *World) told(n *node, req *pb.SyncRequest, reply *pb.SyncReply) {
 	w.decided(reply.GetDecisions(), !n.is(req.GetHello()), req.GetAsks(), nil)
+	for _, c := range req.GetCancels() {
+		if _, known := w.terms(keyOf(c.GetKey()), quota.Window{}); !known { // no record tells what comes later
+			w.oracle.Refused(uuid.FromBytesOrNil(c.GetGrantId()))
+		}
+	}
 	for i, d := range reply.GetRenewals() {
 		switch f := d.GetFault(); {
 		case f == nil:
@@ -243,6 +248,16 @@ func groupRefused(list []*pb.Decision, items []*pb.SpendItem, i int) bool {
 // tooOld reports an id that lay around for longer than the ledger remembers.
 func (w *World) tooOld(f *pb.Fault) bool {
 	return f.GetCode() == "too_old" && w.setup.Retention == shortRetention
+}
+
+// forgotten reports an id that the ledger remembers no more, by its clock.
+func (w *World) forgotten(id core.ID) bool {
+	at, err := uuid.TimestampFromV7(id)
+	if err != nil {
+		return false
+	}
+	made, err := at.Time()
+	return err == nil && w.setup.Retention == shortRetention && made.Before(w.database.now().Add(-shortRetention))
 }
 
 func accountOf(r *pb.Report) ledger.AccountID {

@@ -124,6 +124,15 @@ func TestSeedsThatOnceBrokeAPromise(t *testing.T) {
 		5808:  "an estimate was refused its settlement by a class that came later",
 		6421:  "a copy began work on the slots of before, for a caller whose spend was still out",
 		10695: "slots of a shared ask are two copies' to use",
+		1122:  "an account of no known age was forgotten",
+		8523:  "a reservation was settled twice by two copies",
+		11035: "a window's growth was told to an agent for which it had not begun",
+		15438: "a copy took a renewal that the original had said before for its own",
+		15458: "a copy was told of a spend that the original had sent in time",
+		15541: "a renewal while the ledger's clock stood still, then a jump",
+		17043: "a spend was too old to be taken back",
+		21569: "one of two copies took back what the other one had settled",
+		25597: "a withdrawal found no policy, and its ask came when there was one again",
 	} {
 		if r := Run(seed, DefaultEvents, nil); r.Fault != nil {
 			t.Errorf("seed %d (%s): %v", seed, was, r.Fault)
