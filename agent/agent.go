@@ -74,6 +74,7 @@ type Agent struct {
 
 	repeats   repeats
 	acquiring claims
+	lines     lines
 	terms     *keptTerms
 
 	mu       sync.Mutex // guards what follows; never held across an Uplink call

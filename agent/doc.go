@@ -53,6 +53,10 @@
 //     (TestUnknownCostIsReservedAndSettled)
 //   - A take of any kind that is repeated with its id is charged once.
 //     (TestARepeatedTakeIsChargedOnce, TestARepeatOfAnyKindIsChargedOnce)
+//   - Who waits for units sends nothing that is rejected, is served first come first served, is told
+//     at once when waiting is no use, and outlasts an outage. (TestR1_12WaitingSendsEachRecordOnce,
+//     TestWaitIsFirstComeFirstServed, TestAThousandWaitersAskAsOne,
+//     TestWaitSaysAtOnceWhatItIsNoUseToWaitFor, TestWaitOutlastsAnOutage, TestWaitHearsOfAGrownLimit)
 //   - Bad input names its field and makes no state. (TestBadInputNamesTheFieldAndMakesNoState)
 //   - The number of metric series does not depend on the number of tenants.
 //     (TestM1MetricsDoNotGrowWithTenants)

@@ -40,7 +40,8 @@ func inWorld(t *testing.T, text string, test func(t *testing.T, w *world)) {
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		defer cancel()
-		up := &uplink{control: control(t, text)}
+		up := &uplink{}
+		up.control, up.store = control(t, text)
 		wg.Go(func() {
 			if err := up.control.Run(ctx); err != nil {
 				t.Error(err)
@@ -71,11 +72,11 @@ func inWorld(t *testing.T, text string, test func(t *testing.T, w *world)) {
 		}
 		conn, closeDoor := dial(t, a)
 		defer closeDoor()
-		test(t, &world{t: t, http: handler, grpc: pb.NewDecisionServiceClient(conn), up: up})
+		test(t, &world{t: t, agent: a, http: handler, grpc: pb.NewDecisionServiceClient(conn), up: up})
 	})
 }
 
-func control(t *testing.T, text string) *controlplane.ControlPlane {
+func control(t *testing.T, text string) (*controlplane.ControlPlane, *memory.Store) {
 	t.Helper()
 	store, log := memory.New(time.Now), policy.NewMemoryLog(time.Now)
 	doc, err := policy.Parse([]policy.File{{Name: "test.yaml", Text: []byte(text)}}, time.Time{})
@@ -97,7 +98,7 @@ func control(t *testing.T, text string) *controlplane.ControlPlane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return c, store
 }
 
 // dial opens the gRPC door.
@@ -124,8 +125,17 @@ func dial(t *testing.T, a *agent.Agent) (conn *grpc.ClientConn, closeDoor func()
 // uplink calls the control plane in this process; each call takes two milliseconds.
 type uplink struct {
 	control *controlplane.ControlPlane
+	store   *memory.Store
 	mu      sync.Mutex
 	down    bool
+	called  int
+}
+
+// calls is how many were made.
+func (u *uplink) calls() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.called
 }
 
 func (u *uplink) cut(down bool) {
@@ -137,6 +147,7 @@ func (u *uplink) cut(down bool) {
 func (u *uplink) travel(ctx context.Context) error {
 	u.mu.Lock()
 	down := u.down
+	u.called++
 	u.mu.Unlock()
 	if down {
 		return status.Error(codes.Unavailable, "cut off")
@@ -169,10 +180,11 @@ func (u *uplink) Watch(ctx context.Context, req *pb.WatchRequest, notice func(*p
 
 // world is one agent, seen through its doors.
 type world struct {
-	t    *testing.T
-	http http.Handler
-	grpc pb.DecisionServiceClient
-	up   *uplink
+	t     *testing.T
+	agent *agent.Agent
+	http  http.Handler
+	grpc  pb.DecisionServiceClient
+	up    *uplink
 }
 
 // told is what a caller is told, however a door writes it.
