@@ -68,6 +68,15 @@ func (c *Core) Reserve(now Instant, key quota.Key, estimate int64, maximum bool,
 	return r.id, true
 }
 
+// ReservedBy is the tenant of a reservation that can be settled; empty if there is none.
+func (c *Core) ReservedBy(now Instant, id ID) string {
+	c.forgetReservations(now)
+	if r, ok := c.reserved[id]; ok {
+		return r.key.ID.Tenant
+	}
+	return ""
+}
+
 // forgetReservations lets go of those that are too old or too many.
 func (c *Core) forgetReservations(now Instant) {
 	n := max(0, len(c.reservedOrder)-maxReservations+1)

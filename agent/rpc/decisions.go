@@ -78,8 +78,12 @@ func (s *decisions) Reserve(ctx context.Context, req *pb.ReserveRequest) (*pb.Re
 }
 
 // Settle says what a reservation used.
-func (s *decisions) Settle(_ context.Context, req *pb.SettleRequest) (*pb.SettleReply, error) {
-	if err := door.Settle(s.agent, req.GetId(), req.Actual); err != nil {
+func (s *decisions) Settle(ctx context.Context, req *pb.SettleRequest) (*pb.SettleReply, error) {
+	settle := door.Settle
+	if caller, known := ctx.Value(callerKey{}).(string); known {
+		settle = func(a door.Agent, id string, actual *int64) error { return door.SettleOwn(a, caller, id, actual) }
+	}
+	if err := settle(s.agent, req.GetId(), req.Actual); err != nil {
 		return nil, ErrorStatus(quota.Key{}, err)
 	}
 	return &pb.SettleReply{Id: req.GetId(), Actual: req.GetActual()}, nil

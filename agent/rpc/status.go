@@ -63,6 +63,15 @@ func ErrorStatus(key quota.Key, err error) error {
 	return status.Error(codes.Internal, err.Error())
 }
 
+// errorStatusOfOthers is the status of a request for another's quota than the caller's.
+func errorStatusOfOthers(err error) error {
+	var field *quota.FieldError
+	if !errors.As(err, &field) {
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	return withDetails(codes.PermissionDenied, err.Error(), badField(field))
+}
+
 func badField(field *quota.FieldError) *errdetails.BadRequest {
 	return &errdetails.BadRequest{
 		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field.Field, Description: field.Allowed}},

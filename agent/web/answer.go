@@ -10,6 +10,7 @@ import (
 
 	"github.com/quotalease/quotalease/agent"
 	"github.com/quotalease/quotalease/agent/door"
+	"github.com/quotalease/quotalease/agent/identity"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -43,19 +44,71 @@ func answerOf(d agent.Decision) answer {
 	return a
 }
 
+// The problem types of RFC 9457 that the IANA registry has for us.
+const (
+	quotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+)
+
+// problem begins every answer that is no success, as RFC 9457 writes it.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+}
+
+// denial is a decision that the answer is no.
+type denial struct {
+	problem
+	Violated []string `json:"violated-policies"`
+	answer
+}
+
+func (h *handler) deny(w http.ResponseWriter, d agent.Decision) {
+	h.describe(w.Header(), d)
+	if s := d.RetryAfter(); s > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(s, 10))
+	}
+	writeProblem(w, http.StatusTooManyRequests, denial{
+		problem: problem{quotaExceeded, "Request cannot be satisfied as assigned quota has been exceeded",
+			http.StatusTooManyRequests, d.Dimension + ": " + why(d)},
+		Violated: []string{d.Dimension}, answer: answerOf(d),
+	})
+}
+
+// why is a denial's reason in words.
+func why(d agent.Decision) string {
+	switch d.Reason {
+	case quota.Exhausted:
+		return "the quota is spent"
+	case quota.LeasedOut:
+		return "what is left is with other agents"
+	case quota.TooLarge:
+		return "the cost is more than can ever pass"
+	case quota.Cold:
+		return "no lease has come yet"
+	case quota.UnknownTenant:
+		return "policy does not list the tenant"
+	}
+	return string(d.Reason)
+}
+
 // outage is an answer that decides nothing: what it would say of the quota is not known.
 type outage struct {
+	problem
 	Allowed      bool         `json:"allowed"`
 	Reason       quota.Reason `json:"reason"`
 	RetryAfterMs int64        `json:"retry_after_ms"`
 }
 
-func (h *handler) deny(w http.ResponseWriter, status int, d agent.Decision) {
-	h.describe(w.Header(), d)
-	if s := d.RetryAfter(); s > 0 {
-		w.Header().Set("Retry-After", strconv.FormatInt(s, 10))
-	}
-	writeJSON(w, status, answerOf(d))
+func unavailable(w http.ResponseWriter, retryIn time.Duration) {
+	w.Header().Set("Retry-After", strconv.FormatInt(agent.RoundUp(retryIn, time.Second), 10))
+	writeProblem(w, http.StatusServiceUnavailable, outage{
+		problem: problem{reducedCapacity, "Request cannot be satisfied due to temporary server capacity constraints",
+			http.StatusServiceUnavailable, "the quota cannot be asked, and may have room"},
+		Reason: quota.Unavailable, RetryAfterMs: agent.RoundUp(retryIn, time.Millisecond),
+	})
 }
 
 // noDecision answers a request that got none. What is not a fault of the request is an outage
@@ -67,6 +120,8 @@ func (h *handler) noDecision(w http.ResponseWriter, err error) {
 	switch {
 	case errors.As(err, &unknown):
 		refuse(w, http.StatusNotFound, unknown.Field, unknown.Allowed)
+	case errors.Is(err, identity.ErrOthers) && errors.As(err, &field):
+		refuse(w, http.StatusForbidden, field.Field, field.Allowed)
 	case errors.As(err, &field):
 		refuse(w, http.StatusBadRequest, field.Field, field.Allowed)
 	case out:
@@ -78,20 +133,10 @@ func (h *handler) noDecision(w http.ResponseWriter, err error) {
 	}
 }
 
-func unavailable(w http.ResponseWriter, retryIn time.Duration) {
-	w.Header().Set("Retry-After", strconv.FormatInt(agent.RoundUp(retryIn, time.Second), 10))
-	writeJSON(w, http.StatusServiceUnavailable, outage{
-		Reason: quota.Unavailable, RetryAfterMs: agent.RoundUp(retryIn, time.Millisecond),
-	})
-}
-
-// problem is a refusal of a request, as RFC 9457 writes it, and the field it is about.
-type problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-	Field  string `json:"field,omitempty"`
+// refusal is a refusal of a request, and the field it is about.
+type refusal struct {
+	problem
+	Field string `json:"field,omitempty"`
 }
 
 func refuse(w http.ResponseWriter, status int, field, allowed string) {
@@ -99,8 +144,12 @@ func refuse(w http.ResponseWriter, status int, field, allowed string) {
 	if field != "" {
 		detail = field + ": " + allowed
 	}
+	writeProblem(w, status, refusal{problem{"about:blank", http.StatusText(status), status, detail}, field})
+}
+
+func writeProblem(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/problem+json")
-	write(w, status, problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail, Field: field})
+	write(w, status, body)
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quotalease/quotalease/agent/door"
+	"github.com/quotalease/quotalease/agent/identity"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -29,16 +30,18 @@ type Agent interface {
 // Config is what a handler is told.
 type Config struct {
 	Headers Headers // none: IETF
-	// TrustTenantHeader lets TenantHeader name the tenant at /v1/check. It is right only while
-	// nobody but a proxy that sets the header itself can reach the listener.
-	TrustTenantHeader bool
-	Metrics           http.Handler // of /metrics; none: 404
+	// Identity tells whose a request is; none: nobody's, and /v1/check answers nobody.
+	Identity *identity.Verifier
+	// VerifiedCallers makes the paths that name a tenant in their body ask who the caller is.
+	VerifiedCallers bool
+	Metrics         http.Handler // of /metrics; none: 404
 }
 
 type handler struct {
-	agent   Agent
-	headers Headers
-	trust   bool
+	agent    Agent
+	headers  Headers
+	identity *identity.Verifier
+	verify   bool
 }
 
 // New returns the handler of all paths.
@@ -50,7 +53,14 @@ func New(a Agent, cfg Config) (http.Handler, error) {
 	default:
 		return nil, fmt.Errorf("configure HTTP door: %w", &quota.FieldError{Field: "headers", Allowed: "ietf, x-ratelimit or off"})
 	}
-	h := &handler{agent: a, headers: cfg.Headers, trust: cfg.TrustTenantHeader}
+	if cfg.Identity == nil {
+		nobody, err := identity.New(identity.Config{})
+		if err != nil {
+			return nil, err
+		}
+		cfg.Identity = nobody
+	}
+	h := &handler{agent: a, headers: cfg.Headers, identity: cfg.Identity, verify: cfg.VerifiedCallers}
 	foreign := http.NewCrossOriginProtection()
 	foreign.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusForbidden, "", "a page of another origin may not take")
@@ -60,7 +70,7 @@ func New(a Agent, cfg Config) (http.Handler, error) {
 		"/v1/take": h.take, "/v1/reserve": h.reserve, "/v1/settle": h.settle,
 		"/v1/acquire": h.acquire, "/v1/renew": h.renew, "/v1/release": h.release,
 	} {
-		mux.Handle(path, only(foreign.Handler(answer), http.MethodPost))
+		mux.Handle(path, only(foreign.Handler(h.verified(answer)), http.MethodPost))
 	}
 	mux.Handle("/v1/check", only(http.HandlerFunc(h.check), http.MethodGet))
 	mux.Handle("/healthz", only(http.HandlerFunc(live), http.MethodGet, http.MethodHead))

@@ -25,10 +25,14 @@ func (h *handler) reserve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	var req door.Reservation
 	var estimate *int64
-	if err := readBody(w, r, []field{
+	err := readBody(w, r, []field{
 		text("tenant", &req.Tenant), text("dimension", &req.Dimension), whole("estimate", &estimate, 1, agent.MaxCost),
 		truth("maximum", &req.Maximum), optionalText("id", &req.ID),
-	}); err != nil {
+	})
+	if err == nil {
+		err = own(r, &req.Tenant)
+	}
+	if err != nil {
 		h.noDecision(w, err)
 		return
 	}
@@ -40,7 +44,7 @@ func (h *handler) reserve(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.noDecision(w, err)
 	case !made.Allowed:
-		h.deny(w, http.StatusTooManyRequests, made.Decision)
+		h.deny(w, made.Decision)
 	default:
 		h.describe(w.Header(), made.Decision)
 		writeJSON(w, http.StatusOK, reserved{answerOf(made.Decision), made.ID, req.Estimate})
@@ -54,7 +58,11 @@ func (h *handler) settle(w http.ResponseWriter, r *http.Request) {
 	var actual *int64
 	err := readBody(w, r, []field{text("id", &id), whole("actual", &actual, 0, agent.MaxCost)})
 	if err == nil {
-		err = door.Settle(h.agent, id, actual)
+		if caller, known := r.Context().Value(callerKey{}).(string); known {
+			err = door.SettleOwn(h.agent, caller, id, actual)
+		} else {
+			err = door.Settle(h.agent, id, actual)
+		}
 	}
 	if err != nil {
 		h.noDecision(w, err)

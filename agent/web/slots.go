@@ -33,6 +33,9 @@ func (h *handler) acquire(w http.ResponseWriter, r *http.Request) {
 	var hold, wait *int64
 	err := readBody(w, r, append(requestFields(&req.Request),
 		whole("hold_ms", &hold, 0, door.MaxHoldMs), whole("wait_ms", &wait, 0, door.MaxWaitMs)))
+	if err == nil {
+		err = own(r, &req.Tenant)
+	}
 	if err != nil {
 		h.noDecision(w, err)
 		return
@@ -55,7 +58,7 @@ func (h *handler) acquire(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.noDecision(w, err)
 	case !p.Allowed:
-		h.deny(w, http.StatusTooManyRequests, p.Decision)
+		h.deny(w, p.Decision)
 	default:
 		h.describe(w.Header(), p.Decision)
 		writeJSON(w, http.StatusOK, acquired{answerOf(p.Decision), p.ID, wholeMs(p.Expires), wholeMs(p.Waited)})
@@ -91,7 +94,9 @@ func (h *handler) release(w http.ResponseWriter, r *http.Request) {
 
 func readPermit(w http.ResponseWriter, r *http.Request) (tenant, id string, err error) {
 	w.Header().Set("Cache-Control", "no-store")
-	err = readBody(w, r, []field{text("tenant", &tenant), text("id", &id)})
+	if err = readBody(w, r, []field{text("tenant", &tenant), text("id", &id)}); err == nil {
+		err = own(r, &tenant)
+	}
 	return tenant, id, err
 }
 

@@ -14,7 +14,11 @@ import (
 func (h *handler) take(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	var req door.Request
-	if err := readBody(w, r, requestFields(&req)); err != nil {
+	err := readBody(w, r, requestFields(&req))
+	if err == nil {
+		err = own(r, &req.Tenant)
+	}
+	if err != nil {
 		h.noDecision(w, err)
 		return
 	}
@@ -23,7 +27,7 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.noDecision(w, err)
 	case !d.Allowed && !req.Peek():
-		h.deny(w, http.StatusTooManyRequests, d)
+		h.deny(w, d)
 	default:
 		h.describe(w.Header(), d)
 		writeJSON(w, http.StatusOK, answerOf(d))
