@@ -190,7 +190,8 @@ type world struct {
 // told is what a caller is told, however a door writes it.
 type told struct {
 	Outcome       string // allowed, denied, peeked, outage, bad, unknown id
-	Field, Detail string // bad, unknown id
+	Field  string // bad, unknown id
+	Detail string `json:"-"`
 
 	Allowed       bool   `json:"allowed"`
 	Reason        string `json:"reason"`
@@ -236,7 +237,9 @@ func (w *world) post(what, body string) told {
 	case loose.Limit == "unlimited":
 		v.Limit = -1
 	}
-	v.Detail = strings.TrimPrefix(loose.Detail, v.Field+": ")
+	if v.Field != "" {
+		v.Detail = strings.TrimPrefix(loose.Detail, v.Field+": ")
+	}
 	switch rec.Code {
 	case 200:
 		v.Outcome = "allowed"

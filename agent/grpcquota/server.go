@@ -55,10 +55,8 @@ type server struct {
 }
 
 func newServer(a door.Agent, cfg Config) *server {
-	if cfg.Tenant == nil {
+	if cfg.Tenant == nil || cfg.Takes == nil {
 		cfg.Tenant = func(context.Context) (string, error) { return "", nil }
-	}
-	if cfg.Takes == nil { // what takes nothing in particular cannot be taken, and is refused
 		cfg.Takes = func(context.Context, string, any) *door.Request { return &door.Request{} }
 	}
 	return &server{cfg, door.Guard{Agent: a, PassInOutage: cfg.PassInOutage, Logger: cfg.Logger}}

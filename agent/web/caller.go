@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/quotalease/quotalease/agent/answer"
 	"github.com/quotalease/quotalease/agent/identity"
 )
 
@@ -47,5 +48,5 @@ func own(r *http.Request, tenant *string) (err error) {
 // unknown answers a request that is nobody's.
 func (h *handler) unknown(w http.ResponseWriter, err error) {
 	w.Header().Set("WWW-Authenticate", h.identity.Challenge(err))
-	refuse(w, http.StatusUnauthorized, "", err.Error())
+	answer.Refuse(w, http.StatusUnauthorized, "", err.Error())
 }

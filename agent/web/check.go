@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/quotalease/quotalease/agent/answer"
 	"github.com/quotalease/quotalease/agent/door"
 	"github.com/quotalease/quotalease/agent/identity"
 	"github.com/quotalease/quotalease/ledger/quota"
@@ -35,7 +36,7 @@ func (h *handler) check(w http.ResponseWriter, r *http.Request) {
 	case "nginx":
 		w = &nginxWriter{w}
 	default:
-		refuse(w, http.StatusBadRequest, "style", "nginx, or left out")
+		answer.Refuse(w, http.StatusBadRequest, "style", "nginx, or left out")
 		return
 	}
 	req, err := checkOf(tenant, r, h.identity.Proxy(from))
@@ -55,11 +56,11 @@ func (h *handler) check(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(ReasonHeader, string(d.Reason))
 	}
 	if d.Allowed {
-		h.describe(w.Header(), d)
+		h.headers.Describe(w.Header(), d)
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	h.deny(w, d)
+	answer.Deny(w, h.headers, d)
 }
 
 // nginxWriter writes for auth_request, which passes on 401 and 403 and makes a 500 of everything

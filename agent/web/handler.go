@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quotalease/quotalease/agent/answer"
 	"github.com/quotalease/quotalease/agent/door"
 	"github.com/quotalease/quotalease/agent/identity"
 	"github.com/quotalease/quotalease/ledger/quota"
@@ -29,7 +30,7 @@ type Agent interface {
 
 // Config is what a handler is told.
 type Config struct {
-	Headers Headers // none: IETF
+	Headers answer.Headers // none: answer.IETF
 	// Identity tells whose a request is; none: nobody's, and /v1/check answers nobody.
 	Identity *identity.Verifier
 	// VerifiedCallers makes the paths that name a tenant in their body ask who the caller is.
@@ -39,7 +40,7 @@ type Config struct {
 
 type handler struct {
 	agent    Agent
-	headers  Headers
+	headers  answer.Headers
 	identity *identity.Verifier
 	verify   bool
 }
@@ -48,8 +49,8 @@ type handler struct {
 func New(a Agent, cfg Config) (http.Handler, error) {
 	switch cfg.Headers {
 	case "":
-		cfg.Headers = IETF
-	case Off, IETF, XRateLimit:
+		cfg.Headers = answer.IETF
+	case answer.Off, answer.IETF, answer.XRateLimit:
 	default:
 		return nil, fmt.Errorf("configure HTTP door: %w", &quota.FieldError{Field: "headers", Allowed: "ietf, x-ratelimit or off"})
 	}
@@ -63,7 +64,7 @@ func New(a Agent, cfg Config) (http.Handler, error) {
 	h := &handler{agent: a, headers: cfg.Headers, identity: cfg.Identity, verify: cfg.VerifiedCallers}
 	foreign := http.NewCrossOriginProtection()
 	foreign.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusForbidden, "", "a page of another origin may not take")
+		answer.Refuse(w, http.StatusForbidden, "", "a page of another origin may not take")
 	}))
 	mux := http.NewServeMux()
 	for path, answer := range map[string]http.HandlerFunc{
@@ -79,7 +80,7 @@ func New(a Agent, cfg Config) (http.Handler, error) {
 		mux.Handle("/metrics", only(cfg.Metrics, http.MethodGet, http.MethodHead))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusNotFound, "", "paths are /v1/take, /v1/reserve, /v1/settle, /v1/acquire, /v1/renew, /v1/release, /v1/check, /healthz, /readyz and /metrics")
+		answer.Refuse(w, http.StatusNotFound, "", "paths are /v1/take, /v1/reserve, /v1/settle, /v1/acquire, /v1/renew, /v1/release, /v1/check, /healthz, /readyz and /metrics")
 	})
 	return mux, nil
 }
@@ -94,7 +95,7 @@ func only(next http.Handler, methods ...string) http.Handler {
 			}
 		}
 		w.Header().Set("Allow", allow)
-		refuse(w, http.StatusMethodNotAllowed, "", "allowed here: "+allow)
+		answer.Refuse(w, http.StatusMethodNotAllowed, "", "allowed here: "+allow)
 	})
 }
 

@@ -4,12 +4,13 @@ import (
 	"net/http"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/answer"
 	"github.com/quotalease/quotalease/agent/door"
 )
 
 // reserved is the answer to a reserve that was allowed.
 type reserved struct {
-	answer
+	answer.Decision
 	ID       string `json:"id"`
 	Estimate int64  `json:"estimate"`
 }
@@ -44,10 +45,10 @@ func (h *handler) reserve(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.noDecision(w, err)
 	case !made.Allowed:
-		h.deny(w, made.Decision)
+		answer.Deny(w, h.headers, made.Decision)
 	default:
-		h.describe(w.Header(), made.Decision)
-		writeJSON(w, http.StatusOK, reserved{answerOf(made.Decision), made.ID, req.Estimate})
+		h.headers.Describe(w.Header(), made.Decision)
+		answer.JSON(w, http.StatusOK, reserved{answer.Of(made.Decision), made.ID, req.Estimate})
 	}
 }
 
@@ -68,5 +69,5 @@ func (h *handler) settle(w http.ResponseWriter, r *http.Request) {
 		h.noDecision(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, settled{id, *actual})
+	answer.JSON(w, http.StatusOK, settled{id, *actual})
 }

@@ -4,12 +4,13 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/quotalease/quotalease/agent/answer"
 	"github.com/quotalease/quotalease/agent/door"
 )
 
 // acquired is the answer to an acquire that was allowed.
 type acquired struct {
-	answer
+	answer.Decision
 	ID        string `json:"id"`
 	ExpiresMs int64  `json:"expires_ms"`
 	WaitedMs  int64  `json:"waited_ms"`
@@ -58,10 +59,10 @@ func (h *handler) acquire(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.noDecision(w, err)
 	case !p.Allowed:
-		h.deny(w, p.Decision)
+		answer.Deny(w, h.headers, p.Decision)
 	default:
-		h.describe(w.Header(), p.Decision)
-		writeJSON(w, http.StatusOK, acquired{answerOf(p.Decision), p.ID, wholeMs(p.Expires), wholeMs(p.Waited)})
+		h.headers.Describe(w.Header(), p.Decision)
+		answer.JSON(w, http.StatusOK, acquired{answer.Of(p.Decision), p.ID, wholeMs(p.Expires), wholeMs(p.Waited)})
 	}
 }
 
@@ -76,7 +77,7 @@ func (h *handler) renew(w http.ResponseWriter, r *http.Request) {
 		h.noDecision(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, renewed{id, wholeMs(left)})
+	answer.JSON(w, http.StatusOK, renewed{id, wholeMs(left)})
 }
 
 // release answers POST /v1/release.
@@ -89,7 +90,7 @@ func (h *handler) release(w http.ResponseWriter, r *http.Request) {
 		h.noDecision(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, released{id})
+	answer.JSON(w, http.StatusOK, released{id})
 }
 
 func readPermit(w http.ResponseWriter, r *http.Request) (tenant, id string, err error) {

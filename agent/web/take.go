@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/answer"
 	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/agent/door"
 )
@@ -27,10 +28,10 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.noDecision(w, err)
 	case !d.Allowed && !req.Peek():
-		h.deny(w, d)
+		answer.Deny(w, h.headers, d)
 	default:
-		h.describe(w.Header(), d)
-		writeJSON(w, http.StatusOK, answerOf(d))
+		h.headers.Describe(w.Header(), d)
+		answer.JSON(w, http.StatusOK, answer.Of(d))
 	}
 }
 

@@ -1,4 +1,4 @@
-package web
+package answer
 
 import (
 	"net/http"
@@ -23,11 +23,11 @@ const (
 // shown as it: no caller comes near.
 const maxInteger = 999_999_999_999_999
 
-// describe tells of the limit that decided. There is nothing to tell of one that is no limit,
+// Describe tells of the limit that decided. There is nothing to tell of one that is no limit,
 // or that the agent has not heard of yet (no policy version). A dimension's name has no
 // character that would need an escape.
-func (h *handler) describe(head http.Header, d agent.Decision) {
-	if h.headers == Off || d.Limit.Unlimited || d.PolicyVersion == 0 {
+func (h Headers) Describe(head http.Header, d agent.Decision) {
+	if h == Off || d.Limit.Unlimited || d.PolicyVersion == 0 {
 		return
 	}
 	limit, remaining := max(0, int64(d.Limit.Units)), max(0, int64(d.Remaining))
@@ -42,7 +42,7 @@ func (h *handler) describe(head http.Header, d agent.Decision) {
 		item += ";t=" + integer(t)
 	}
 	head.Set("RateLimit", item)
-	if h.headers != XRateLimit {
+	if h != XRateLimit {
 		return
 	}
 	head.Set("X-RateLimit-Limit", strconv.FormatInt(limit, 10))
