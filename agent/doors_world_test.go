@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/door"
 	"github.com/quotalease/quotalease/agent/rpc"
 	"github.com/quotalease/quotalease/agent/web"
 	"github.com/quotalease/quotalease/controlplane"
@@ -102,7 +103,7 @@ func control(t *testing.T, text string) (*controlplane.ControlPlane, *memory.Sto
 }
 
 // dial opens the gRPC door.
-func dial(t *testing.T, a *agent.Agent) (conn *grpc.ClientConn, closeDoor func()) {
+func dial(t *testing.T, a door.Agent) (conn *grpc.ClientConn, closeDoor func()) {
 	t.Helper()
 	l := bufconn.Listen(1 << 16)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -189,9 +190,9 @@ type world struct {
 
 // told is what a caller is told, however a door writes it.
 type told struct {
-	Outcome       string // allowed, denied, peeked, outage, bad, unknown id
-	Field  string // bad, unknown id
-	Detail string `json:"-"`
+	Outcome string // allowed, denied, peeked, outage, bad, unknown id
+	Field   string // bad, unknown id
+	Detail  string `json:"-"`
 
 	Allowed       bool   `json:"allowed"`
 	Reason        string `json:"reason"`
