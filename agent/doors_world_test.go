@@ -224,7 +224,10 @@ func (w *world) post(what, body string) told {
 	case loose.Limit == "unlimited":
 		v.Limit = -1
 	}
-	v.Detail = strings.TrimPrefix(loose.Detail, v.Field+": ")
+	v.Detail = ""
+	if v.Field != "" { // the details of other problems repeat what their members say
+		v.Detail = strings.TrimPrefix(loose.Detail, v.Field+": ")
+	}
 	switch rec.Code {
 	case 200:
 		v.Outcome = "allowed"
