@@ -238,7 +238,8 @@ func (w *world) post(what, body string) told {
 	case loose.Limit == "unlimited":
 		v.Limit = -1
 	}
-	if v.Field != "" {
+	v.Detail = ""
+	if v.Field != "" { // the details of other problems repeat what their members say
 		v.Detail = strings.TrimPrefix(loose.Detail, v.Field+": ")
 	}
 	switch rec.Code {

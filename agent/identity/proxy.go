@@ -16,7 +16,7 @@ func ParseProxy(text string) (netip.Prefix, error) {
 		p, err = netip.ParsePrefix(text)
 	} else {
 		var a netip.Addr
-		if a, err = netip.ParseAddr(text); err == nil {
+		if a, err = netip.ParseAddr(text); err == nil && a.Zone() == "" {
 			p = netip.PrefixFrom(a, a.BitLen())
 		}
 	}

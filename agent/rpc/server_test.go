@@ -39,7 +39,13 @@ type fakeTaker struct {
 	mu    sync.Mutex
 	asked []asked
 	ids   []string
+
+	reservedBy map[string]string // tenants by id
 }
+
+func (f *fakeTaker) ReservedBy(id string) string { return f.reservedBy[id] }
+
+func (f *fakeTaker) Settle(string, int64) error { return nil }
 
 type asked struct {
 	tenant, dimension string

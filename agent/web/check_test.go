@@ -132,6 +132,9 @@ func TestNginxStyle(t *testing.T) {
 	expect(t, check(h, "/v1/check?dimension=calls", acme), 429, answer, plain)
 	plain["X-Quota-Status"] = "429"
 	expect(t, check(h, "/v1/check?dimension=calls&style=nginx", acme), 403, answer, plain)
+	expect(t, check(h, "/v1/check?dimension=Calls&style=nginx", acme), 403,
+		`{"type":"about:blank","title":"Bad Request","status":400,"detail":"dimension: `+dimIs+`","field":"dimension"}`,
+		map[string]string{"X-Quota-Status": "400"})
 }
 
 // CASES O3: an allowance without a lease is marked even where no body can be.
