@@ -43,6 +43,7 @@ type handler struct {
 	headers  answer.Headers
 	identity *identity.Verifier
 	verify   bool
+	document []byte // what describe answers
 }
 
 // New returns the handler of all paths.
@@ -61,26 +62,30 @@ func New(a Agent, cfg Config) (http.Handler, error) {
 		}
 		cfg.Identity = nobody
 	}
-	h := &handler{agent: a, headers: cfg.Headers, identity: cfg.Identity, verify: cfg.VerifiedCallers}
+	h := &handler{agent: a, headers: cfg.Headers, identity: cfg.Identity, verify: cfg.VerifiedCallers, document: description(paths)}
 	foreign := http.NewCrossOriginProtection()
 	foreign.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		answer.Refuse(w, http.StatusForbidden, "", "a page of another origin may not take")
 	}))
 	mux := http.NewServeMux()
-	for path, answer := range map[string]http.HandlerFunc{
-		"/v1/take": h.take, "/v1/reserve": h.reserve, "/v1/settle": h.settle,
-		"/v1/acquire": h.acquire, "/v1/renew": h.renew, "/v1/release": h.release,
-	} {
-		mux.Handle(path, only(foreign.Handler(h.verified(answer)), http.MethodPost))
-	}
-	mux.Handle("/v1/check", only(http.HandlerFunc(h.check), http.MethodGet))
-	mux.Handle("/healthz", only(http.HandlerFunc(live), http.MethodGet, http.MethodHead))
-	mux.Handle("/readyz", only(http.HandlerFunc(h.ready), http.MethodGet, http.MethodHead))
-	if cfg.Metrics != nil {
-		mux.Handle("/metrics", only(cfg.Metrics, http.MethodGet, http.MethodHead))
+	for _, p := range paths {
+		serve := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(h, w, r) }))
+		switch {
+		case p.name == metricsPath && cfg.Metrics == nil:
+			continue
+		case p.name == metricsPath:
+			serve = cfg.Metrics
+		case p.method == http.MethodPost:
+			serve = foreign.Handler(h.verified(serve.ServeHTTP))
+		}
+		methods := []string{p.method}
+		if p.head {
+			methods = append(methods, http.MethodHead)
+		}
+		mux.Handle(p.name, only(serve, methods...))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		answer.Refuse(w, http.StatusNotFound, "", "paths are /v1/take, /v1/reserve, /v1/settle, /v1/acquire, /v1/renew, /v1/release, /v1/check, /healthz, /readyz and /metrics")
+		answer.Refuse(w, http.StatusNotFound, "", "paths are "+pathNames())
 	})
 	return mux, nil
 }
@@ -100,9 +105,15 @@ func only(next http.Handler, methods ...string) http.Handler {
 }
 
 // live answers as long as the process does.
-func live(w http.ResponseWriter, _ *http.Request) {
+func (*handler) live(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintln(w, "alive")
+}
+
+// describe answers GET /openapi.json.
+func (h *handler) describe(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(h.document) // a caller who has left cannot be told
 }
 
 func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {

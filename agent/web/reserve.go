@@ -26,10 +26,7 @@ func (h *handler) reserve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	var req door.Reservation
 	var estimate *int64
-	err := readBody(w, r, []field{
-		text("tenant", &req.Tenant), text("dimension", &req.Dimension), whole("estimate", &estimate, 1, agent.MaxCost),
-		truth("maximum", &req.Maximum), optionalText("id", &req.ID),
-	})
+	err := readBody(w, r, reserveFields(&req, &estimate))
 	if err == nil {
 		err = own(r, &req.Tenant)
 	}
@@ -57,7 +54,7 @@ func (h *handler) settle(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	var id string
 	var actual *int64
-	err := readBody(w, r, []field{text("id", &id), whole("actual", &actual, 0, agent.MaxCost)})
+	err := readBody(w, r, settleFields(&id, &actual))
 	if err == nil {
 		if caller, known := r.Context().Value(callerKey{}).(string); known {
 			err = door.SettleOwn(h.agent, caller, id, actual)
@@ -70,4 +67,15 @@ func (h *handler) settle(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer.JSON(w, http.StatusOK, settled{id, *actual})
+}
+
+func reserveFields(req *door.Reservation, estimate **int64) []field {
+	return []field{
+		text("tenant", &req.Tenant), text("dimension", &req.Dimension), whole("estimate", estimate, 1, agent.MaxCost),
+		truth("maximum", &req.Maximum), optionalText("id", &req.ID),
+	}
+}
+
+func settleFields(id *string, actual **int64) []field {
+	return []field{text("id", id), whole("actual", actual, 0, agent.MaxCost)}
 }

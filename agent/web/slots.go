@@ -32,8 +32,7 @@ func (h *handler) acquire(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	var req door.Acquisition
 	var hold, wait *int64
-	err := readBody(w, r, append(requestFields(&req.Request),
-		whole("hold_ms", &hold, 0, door.MaxHoldMs), whole("wait_ms", &wait, 0, door.MaxWaitMs)))
+	err := readBody(w, r, acquireFields(&req, &hold, &wait))
 	if err == nil {
 		err = own(r, &req.Tenant)
 	}
@@ -95,11 +94,17 @@ func (h *handler) release(w http.ResponseWriter, r *http.Request) {
 
 func readPermit(w http.ResponseWriter, r *http.Request) (tenant, id string, err error) {
 	w.Header().Set("Cache-Control", "no-store")
-	if err = readBody(w, r, []field{text("tenant", &tenant), text("id", &id)}); err == nil {
+	if err = readBody(w, r, permitFields(&tenant, &id)); err == nil {
 		err = own(r, &tenant)
 	}
 	return tenant, id, err
 }
+
+func acquireFields(req *door.Acquisition, hold, wait **int64) []field {
+	return append(requestFields(&req.Request), whole("hold_ms", hold, 0, door.MaxHoldMs), whole("wait_ms", wait, 0, door.MaxWaitMs))
+}
+
+func permitFields(tenant, id *string) []field { return []field{text("tenant", tenant), text("id", id)} }
 
 // wholeMs rounds down: who renews within what is left comes in time.
 func wholeMs(d time.Duration) int64 { return d.Milliseconds() }

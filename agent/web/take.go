@@ -39,10 +39,10 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request) {
 func requestFields(req *door.Request) []field {
 	return []field{
 		text("tenant", &req.Tenant), text("dimension", &req.Dimension), whole("cost", &req.Cost, 0, agent.MaxCost),
-		optionalText("id", &req.ID), list("takes", "{dimension, cost}", agent.MaxTakes, func(name string, value json.RawMessage) error {
+		optionalText("id", &req.ID), list("takes", "{dimension, cost}", agent.MaxTakes, takeFields(new(string), new(*int64)), func(name string, value json.RawMessage) error {
 			var dimension string
 			var cost *int64
-			if err := readObject(value, name, name+".", []field{text("dimension", &dimension), whole("cost", &cost, 1, agent.MaxCost)}); err != nil {
+			if err := readObject(value, name, name+".", takeFields(&dimension, &cost)); err != nil {
 				return err
 			}
 			t := core.DimensionCost{Dimension: dimension, Cost: 1}
@@ -54,4 +54,9 @@ func requestFields(req *door.Request) []field {
 		}),
 		text("operation", &req.Operation), whole("times", &req.Times, 1, agent.MaxCost),
 	}
+}
+
+// takeFields are those of one of several takes.
+func takeFields(dimension *string, cost **int64) []field {
+	return []field{text("dimension", dimension), whole("cost", cost, 1, agent.MaxCost)}
 }
