@@ -328,4 +328,3 @@ func asDescribed(t *testing.T, h http.Handler, router routers.Router, ask questi
 	}
 	return id
 }
-
