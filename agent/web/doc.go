@@ -35,4 +35,9 @@
 //   - nginx, which passes on only 401 and 403, can still answer 429, and never takes a refusal
 //     for an agent that is away. (TestNginxStyle)
 //   - A page in a browser cannot spend a quota. (TestOtherOriginsAreRefused)
+//   - The door describes itself: the OpenAPI document is valid, names every path, and holds for
+//     real answers. (TestTheDescriptionIsValid, TestTheDescriptionIsCurrent, TestEveryPathIsDescribed,
+//     TestRealAnswersAreAsDescribed, TestReasonsAreThoseOfTheDocument,
+//     TestDimensionsAreDescribedAsTheyAreChecked)
+//   - A shell, Python and Node use it without packages. (TestEveryLanguage)
 package web

@@ -106,11 +106,11 @@ func (d *describer) response(p path, status int, body any) schema {
 	case string:
 		r["content"] = schema{"text/plain": schema{"schema": schema{"type": "string"}}}
 	case []any:
-		var any []schema
+		var choices []schema
 		for _, one := range b {
-			any = append(any, d.bodyOf(reflect.TypeOf(one)))
+			choices = append(choices, d.bodyOf(reflect.TypeOf(one)))
 		}
-		r["content"] = schema{kind: schema{"schema": schema{"anyOf": any}}}
+		r["content"] = schema{kind: schema{"schema": schema{"anyOf": choices}}}
 	default:
 		r["content"] = schema{kind: schema{"schema": d.bodyOf(reflect.TypeOf(b))}}
 	}
@@ -204,26 +204,24 @@ func headersOf(p path, status int) []string {
 	if p.answers[http.StatusBadRequest] == nil { // a page, not a decision
 		return nil
 	}
-	names := []string{"Cache-Control"}
+	proxied := p.headers != nil
+	nginx := proxied && status == http.StatusForbidden // whatever is not allowed
+	ok, denied, outage := status == http.StatusOK, status == http.StatusTooManyRequests || nginx, status == http.StatusServiceUnavailable || nginx
 	_, decides := p.answers[http.StatusTooManyRequests]
-	any := status == http.StatusForbidden && p.headers != nil // nginx's: of every kind
-	if decides && (status == http.StatusOK || status == http.StatusTooManyRequests) || any {
-		names = append(names, "RateLimit", "RateLimit-Policy", "X-RateLimit-Limit", "X-RateLimit-Remaining")
-	}
-	if status == http.StatusTooManyRequests || any {
-		names = append(names, "Retry-After", "X-RateLimit-Retry-After")
-	}
-	if status == http.StatusServiceUnavailable {
-		names = append(names, "Retry-After")
-	}
-	if status == http.StatusUnauthorized {
-		names = append(names, "WWW-Authenticate")
-	}
-	if p.headers != nil && (status == http.StatusOK || status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || any) {
-		names = append(names, ReasonHeader)
-	}
-	if any {
-		names = append(names, StatusHeader)
+	names := []string{"Cache-Control"}
+	for _, h := range []struct {
+		on   bool
+		name string
+	}{
+		{decides && (ok || denied), "RateLimit"}, {decides && (ok || denied), "RateLimit-Policy"},
+		{decides && (ok || denied), "X-RateLimit-Limit"}, {decides && (ok || denied), "X-RateLimit-Remaining"},
+		{denied, "X-RateLimit-Retry-After"}, {denied || outage, "Retry-After"},
+		{proxied && (ok || denied || outage), ReasonHeader}, {nginx, StatusHeader},
+		{status == http.StatusUnauthorized, "WWW-Authenticate"},
+	} {
+		if h.on {
+			names = append(names, h.name)
+		}
 	}
 	return names
 }

@@ -68,6 +68,7 @@ var arrows = []struct {
 	{"cmd", []string{"agent", "cmd", "controlplane", "ledger", "migrations", "proto", "sim"}},
 	{"sim", []string{"agent", "controlplane", "ledger", "proto", "sim"}},
 	{"controlplane", []string{"controlplane", "ledger", "proto"}},
+	{"agent/agenttest", []string{"controlplane", "ledger", "proto"}},
 	{"agent", []string{"agent", "ledger/quota", "proto"}},
 	{"ledger/ledgertest", []string{"ledger", "migrations"}},
 	{"ledger/quota", nil},
@@ -124,7 +125,7 @@ func TestImportsPointOneWay(t *testing.T) {
 
 // clockRooms are where time.Now may be called: edges, and constructors of shells.
 var clockRooms = []string{"cmd", "agent/clock.go", "agent/clock_other.go", "agent/agent.go", "agent/wait.go", "agent/run.go", "agent/metrics.go",
-	"agent/rpc", "agent/web", "controlplane/rpc", "controlplane/controlplane.go", "ledger/postgres", "ledger/ledgertest", "migrations"}
+	"agent/agenttest", "agent/rpc", "agent/web", "controlplane/rpc", "controlplane/controlplane.go", "ledger/postgres", "ledger/ledgertest", "migrations"}
 
 func TestRulesReadNoClock(t *testing.T) {
 	t.Parallel()
