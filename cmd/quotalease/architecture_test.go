@@ -195,7 +195,7 @@ func TestTheDrawingMatchesTheFolders(t *testing.T) {
 	}
 	drawing, _, _ := strings.Cut(rest, "<!-- /architecture -->")
 	inDrawing := map[string]bool{}
-	for _, m := range regexp.MustCompile(`\b((?:agent|cmd|controlplane|ledger|migrations|proto|sim)(?:/[a-z0-9]+)*)\b`).FindAllString(drawing, -1) {
+	for _, m := range regexp.MustCompile(`\b((?:agent|cmd|controlplane|deploy|ledger|migrations|proto|sim)(?:/[a-z0-9]+)*)\b`).FindAllString(drawing, -1) {
 		inDrawing[m] = true
 		if info, err := os.Stat(filepath.Join("..", "..", m)); err != nil || !info.IsDir() {
 			t.Errorf("the drawing shows %s, which is no folder", m)
