@@ -29,16 +29,14 @@ func (p Pattern) Exact() bool {
 
 func (p Pattern) String() string {
 	if p.Value == "" {
-		return quoted(p.Key)
+		return quoted(p.Key, ",=")
 	}
-	return quoted(p.Key) + "=" + quoted(p.Value)
+	return quoted(p.Key, ",=") + "=" + quoted(p.Value, ",")
 }
 
-// quoted writes a word so that it cannot be taken for two.
-func quoted(word string) string {
-	if word == "" || strings.ContainsFunc(word, func(r rune) bool {
-		return r == ',' || r == '=' || r == '/' || r == '"' || r <= ' ' || r == 0x7f
-	}) {
+// quoted writes a word so that it cannot be taken for two, where some characters end it.
+func quoted(word, ends string) string {
+	if word == "" || strings.ContainsAny(word, ends) || strings.ContainsFunc(word, func(r rune) bool { return r == '"' || r <= ' ' || r == 0x7f }) {
 		return strconv.Quote(word)
 	}
 	return word
@@ -68,7 +66,7 @@ func (r *Rule) Path() string {
 	return strings.Join(steps, ",")
 }
 
-func (r *Rule) String() string { return quoted(r.Domain) + "/" + r.Path() }
+func (r *Rule) String() string { return quoted(r.Domain, "/") + "/" + r.Path() }
 
 // escape makes values joinable: no two lists of values become one name.
 var escape = strings.NewReplacer("%", "%25", "/", "%2F")
