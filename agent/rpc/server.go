@@ -39,8 +39,9 @@ type Server struct {
 	health *health.Server
 }
 
-// NewServer returns a server that does nothing until Serve.
-func NewServer(a door.Agent) *Server {
+// NewServer returns a server that does nothing until Serve. Other doors on the same port are
+// registered by the functions given.
+func NewServer(a door.Agent, others ...func(grpc.ServiceRegistrar)) *Server {
 	s := &Server{health: health.NewServer(), grpc: grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxTake), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshakeFor), grpc.WaitForHandlers(true),
@@ -48,8 +49,13 @@ func NewServer(a door.Agent) *Server {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 	)}
 	pb.RegisterDecisionServiceServer(s.grpc, &decisions{agent: a})
+	for _, register := range others {
+		register(s.grpc)
+	}
+	for name := range s.grpc.GetServiceInfo() {
+		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
+	}
 	healthpb.RegisterHealthServer(s.grpc, s.health)
-	s.health.SetServingStatus(pb.DecisionService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	reflection.Register(s.grpc)
 	return s
 }

@@ -33,7 +33,7 @@ var longest = map[Every]time.Duration{
 }
 
 // Validate returns a *FieldError for requests_per_unit, unit or unit_multiplier.
-func (o Override) Validate() error {
+func (o Override) Validate() *FieldError {
 	most, known := maxTimes[o.Every]
 	switch {
 	case o.Units < 0 || o.Units > MaxOverride:
