@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,6 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/rls"
 	"github.com/quotalease/quotalease/agent/rpc"
 	"github.com/quotalease/quotalease/agent/web"
 	"github.com/quotalease/quotalease/controlplane"
@@ -71,7 +73,7 @@ func inWorld(t *testing.T, text string, test func(t *testing.T, w *world)) {
 		}
 		conn, closeDoor := dial(t, a)
 		defer closeDoor()
-		test(t, &world{t: t, http: handler, grpc: pb.NewDecisionServiceClient(conn), up: up})
+		test(t, &world{t: t, http: handler, grpc: pb.NewDecisionServiceClient(conn), rls: rlspb.NewRateLimitServiceClient(conn), up: up})
 	})
 }
 
@@ -106,7 +108,7 @@ func dial(t *testing.T, a *agent.Agent) (conn *grpc.ClientConn, closeDoor func()
 	l := bufconn.Listen(1 << 16)
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
-	go func() { over <- rpc.NewServer(a).Serve(ctx, l) }()
+	go func() { over <- rpc.NewServer(a, nil, rls.New(a).Register).Serve(ctx, l) }()
 	conn, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 	if err != nil {
@@ -121,11 +123,20 @@ func dial(t *testing.T, a *agent.Agent) (conn *grpc.ClientConn, closeDoor func()
 	}
 }
 
-// uplink calls the control plane in this process; each call takes two milliseconds.
+// uplink calls the control plane in this process; each call takes two milliseconds, or as long
+// as is said.
 type uplink struct {
 	control *controlplane.ControlPlane
 	mu      sync.Mutex
 	down    bool
+	far     time.Duration
+}
+
+// lie says how far away the control plane is, there and back.
+func (u *uplink) lie(far time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.far = far
 }
 
 func (u *uplink) cut(down bool) {
@@ -136,13 +147,13 @@ func (u *uplink) cut(down bool) {
 
 func (u *uplink) travel(ctx context.Context) error {
 	u.mu.Lock()
-	down := u.down
+	down, far := u.down, max(u.far, 2*time.Millisecond)
 	u.mu.Unlock()
 	if down {
 		return status.Error(codes.Unavailable, "cut off")
 	}
 	select {
-	case <-time.After(2 * time.Millisecond):
+	case <-time.After(far):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -172,6 +183,7 @@ type world struct {
 	t    *testing.T
 	http http.Handler
 	grpc pb.DecisionServiceClient
+	rls  rlspb.RateLimitServiceClient
 	up   *uplink
 }
 

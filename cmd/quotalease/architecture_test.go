@@ -86,7 +86,8 @@ var foreign = []struct {
 }{
 	{"github.com/jackc/pgx", []string{"ledger/postgres", "ledger/ledgertest", "migrations", "controlplane/policy/pglog", "cmd"}},
 	{"github.com/pressly/goose", []string{"migrations"}},
-	{"google.golang.org/grpc", []string{"agent/rpc", "controlplane/rpc", "proto", "cmd"}},
+	{"github.com/envoyproxy/go-control-plane", []string{"agent/rls"}},
+	{"google.golang.org/grpc", []string{"agent/rpc", "agent/rls", "controlplane/rpc", "proto", "cmd"}},
 	{"github.com/go-jose/go-jose", []string{"agent/identity"}},
 	{"github.com/spf13/cobra", []string{"cmd"}},
 }
