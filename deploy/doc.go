@@ -10,5 +10,8 @@
 //   - No header that a client makes up chooses a bucket or a cost. (TestR4_4ForgedHeadersThroughProxies)
 //   - Where the control plane is away, the lease is spent and the dimension is closed, nothing
 //     passes, even through a proxy that lets pass what it cannot ask. (TestO4NothingPassesInAnOutage)
+//   - The same through Envoy, by its own rate limit service and the claim of a token that it has
+//     verified. (TestR4_2EnvoyPassesTheAnswerOn, TestAnAgentThatIsAwayFromEnvoy,
+//     TestR4_4ForgedHeadersThroughEnvoy, TestO4NothingPassesEnvoyInAnOutage)
 //   - A tenant whom nginx has verified by a certificate is charged. (TestNginxNamesWhomItVerified)
 package deploy

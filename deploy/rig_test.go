@@ -36,6 +36,8 @@ dimensions:
 - {name: api_calls, kind: period, limit: 3, period: {every: year}, class: hard, lease: {ttl: 10s}, cold: {wait: 900ms, then: deny}, outage: {mode: closed, after: 1s}}
 - {name: page_views, kind: period, limit: 4000, period: {every: year}, class: hard, lease: {ttl: 10s}, cold: {wait: 900ms, then: deny}, outage: {mode: closed, after: 1s}}
 - {name: cheap, kind: period, limit: 1000, period: {every: year}, class: hard, lease: {ttl: 10s}}
+descriptors:
+- {domain: app, match: [{key: quota, value: api_calls}, {key: tenant}], dimension: api_calls}
 `
 
 // keyOf is a tenant's API key.
