@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/quotalease/quotalease/agent"
 	"github.com/quotalease/quotalease/agent/door"
+	"github.com/quotalease/quotalease/agent/rls"
 	"github.com/quotalease/quotalease/agent/rpc"
 	"github.com/quotalease/quotalease/agent/web"
 	"github.com/quotalease/quotalease/controlplane"
@@ -73,7 +75,7 @@ func inWorld(t *testing.T, text string, test func(t *testing.T, w *world)) {
 		}
 		conn, closeDoor := dial(t, a)
 		defer closeDoor()
-		test(t, &world{t: t, agent: a, http: handler, grpc: pb.NewDecisionServiceClient(conn), up: up})
+		test(t, &world{t: t, agent: a, http: handler, grpc: pb.NewDecisionServiceClient(conn), rls: rlspb.NewRateLimitServiceClient(conn), up: up})
 	})
 }
 
@@ -103,12 +105,15 @@ func control(t *testing.T, text string) (*controlplane.ControlPlane, *memory.Sto
 }
 
 // dial opens the gRPC door.
-func dial(t *testing.T, a door.Agent) (conn *grpc.ClientConn, closeDoor func()) {
+func dial(t *testing.T, a interface {
+	door.Agent
+	rls.Agent
+}) (conn *grpc.ClientConn, closeDoor func()) {
 	t.Helper()
 	l := bufconn.Listen(1 << 16)
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
-	go func() { over <- rpc.NewServer(a).Serve(ctx, l) }()
+	go func() { over <- rpc.NewServer(a, nil, rls.New(a).Register).Serve(ctx, l) }()
 	conn, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 	if err != nil {
@@ -123,12 +128,14 @@ func dial(t *testing.T, a door.Agent) (conn *grpc.ClientConn, closeDoor func()) 
 	}
 }
 
-// uplink calls the control plane in this process; each call takes two milliseconds.
+// uplink calls the control plane in this process; each call takes two milliseconds, or as long
+// as is said.
 type uplink struct {
 	control *controlplane.ControlPlane
 	store   *memory.Store
 	mu      sync.Mutex
 	down    bool
+	far     time.Duration
 	called  int
 }
 
@@ -139,6 +146,13 @@ func (u *uplink) calls() int {
 	return u.called
 }
 
+// lie says how far away the control plane is, there and back.
+func (u *uplink) lie(far time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.far = far
+}
+
 func (u *uplink) cut(down bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -147,14 +161,14 @@ func (u *uplink) cut(down bool) {
 
 func (u *uplink) travel(ctx context.Context) error {
 	u.mu.Lock()
-	down := u.down
+	down, far := u.down, max(u.far, 2*time.Millisecond)
 	u.called++
 	u.mu.Unlock()
 	if down {
 		return status.Error(codes.Unavailable, "cut off")
 	}
 	select {
-	case <-time.After(2 * time.Millisecond):
+	case <-time.After(far):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -185,6 +199,7 @@ type world struct {
 	agent *agent.Agent
 	http  http.Handler
 	grpc  pb.DecisionServiceClient
+	rls   rlspb.RateLimitServiceClient
 	up    *uplink
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
@@ -21,14 +22,18 @@ import (
 	"github.com/quotalease/quotalease/agent/grpcquota"
 	"github.com/quotalease/quotalease/agent/httpquota"
 	"github.com/quotalease/quotalease/agent/identity"
+	"github.com/quotalease/quotalease/agent/rls"
 	"github.com/quotalease/quotalease/agent/web"
 	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
+type rlsAgent = rls.Agent
+
 // oneAnswer is an agent that says the same to everybody.
 type oneAnswer struct {
 	door.Agent
+	rlsAgent
 	d   agent.Decision
 	err error
 }
@@ -44,7 +49,15 @@ func (a oneAnswer) Wait(context.Context, string, string, int64) error {
 }
 func (oneAnswer) WaitAll(context.Context, string, []core.DimensionCost) error { return nil }
 func (oneAnswer) WaitOperation(context.Context, string, string, int64) error  { return nil }
-func (oneAnswer) Ready() error                                                { return nil }
+func (oneAnswer) Descriptors() *core.Descriptors {
+	c := core.New(core.Config{Name: "a", Random: strings.NewReader(strings.Repeat("0123456789abcdef", 64))})
+	c.Restore(0, &pb.Catalogue{PolicyVersion: 1,
+		Dimensions:  []*pb.Dimension{{Name: "calls", Kind: "period", Class: "hard", Limit: 3, Period: &pb.Period{Every: "week"}}},
+		Descriptors: []*pb.Descriptor{{Domain: "app", Match: []*pb.DescriptorEntry{{Key: "org"}}, Tenant: []int32{0}, Dimension: "calls"}}})
+	return c.Descriptors()
+}
+func (oneAnswer) Known(quota.Key) (agent.Decision, bool) { return agent.Decision{}, false }
+func (oneAnswer) Ready() error                           { return nil }
 
 // overHTTP is the reason in an answer's body.
 func overHTTP(t *testing.T, h http.Handler, r *http.Request) string {
@@ -90,9 +103,9 @@ func TestADenialHasOneReasonAtEveryDoor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked := httptest.NewRequest(http.MethodGet, "/v1/check?dimension=calls", nil)
-		asked.RemoteAddr = "127.0.0.1:1"
-		asked.Header.Set(web.TenantHeader, "acme")
+		check := httptest.NewRequest(http.MethodGet, "/v1/check?dimension=calls", nil)
+		check.RemoteAddr = "127.0.0.1:1"
+		check.Header.Set(web.TenantHeader, "acme")
 		guarded := httpquota.New(a, httpquota.Config{
 			Tenant: func(*http.Request) (string, error) { return "acme", nil },
 			Takes:  func(*http.Request) *door.Request { return &door.Request{Dimension: "calls"} },
@@ -108,9 +121,13 @@ func TestADenialHasOneReasonAtEveryDoor(t *testing.T) {
 		conn, closeDoor := dial(t, a)
 		_, direct := pb.NewDecisionServiceClient(conn).Take(t.Context(), &pb.TakeRequest{Tenant: "acme", Dimension: "calls"})
 		closeDoor()
+		limited, err := rls.New(a).ShouldRateLimit(t.Context(), asked("app", "org=acme"))
+		if err != nil || limited.GetOverallCode() != rlspb.RateLimitResponse_OVER_LIMIT || headerOf(limited, "x-quota-reason") != string(reason) {
+			t.Errorf("Envoy's rate limit service: %v %v, want over the limit: %s", limited, err, reason) // an outage too: an error may let pass
+		}
 		for door, got := range map[string]string{
 			"/v1/take":  overHTTP(t, doors, httptest.NewRequest(http.MethodPost, "/v1/take", strings.NewReader(`{"tenant":"acme","dimension":"calls"}`))),
-			"/v1/check": overHTTP(t, doors, asked), "httpquota": overHTTP(t, guarded, httptest.NewRequest(http.MethodGet, "/", nil)),
+			"/v1/check": overHTTP(t, doors, check), "httpquota": overHTTP(t, guarded, httptest.NewRequest(http.MethodGet, "/", nil)),
 			"Take": overGRPC(t, direct), "grpcquota": overGRPC(t, unary), "grpcquota streams": overGRPC(t, stream), "grpcquota pacing": overGRPC(t, paced),
 		} {
 			if got != want {

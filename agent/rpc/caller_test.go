@@ -53,7 +53,7 @@ func verifying(t *testing.T, taker *fakeTaker) *grpc.ClientConn {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := NewServer(taker, Verified(keyed(t))...).Serve(ctx, l); err != nil {
+		if err := NewServer(taker, Verified(keyed(t))).Serve(ctx, l); err != nil {
 			t.Error(err)
 		}
 	})

@@ -84,7 +84,7 @@ func served(t *testing.T, taker door.Agent) (conn *grpc.ClientConn, stop func() 
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)
 	var wg sync.WaitGroup
-	wg.Go(func() { result <- NewServer(taker).Serve(ctx, l) })
+	wg.Go(func() { result <- NewServer(taker, nil).Serve(ctx, l) })
 	conn, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/rls"
 	"github.com/quotalease/quotalease/agent/rpc"
 	"github.com/quotalease/quotalease/agent/web"
 	"github.com/quotalease/quotalease/cmd/quotalease/stage"
@@ -48,7 +49,7 @@ address that others can reach needs TLS, --verified-callers and such a source.`,
 		Args: arguments(0, 0, "none"),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.grpc, "grpc", "127.0.0.1:7610", "address for decisions over gRPC")
+	flags.StringVar(&f.grpc, "grpc", "127.0.0.1:7610", "address for decisions over gRPC, Envoy's rate limit service included")
 	flags.StringVar(&f.http, "http", "127.0.0.1:7611", "address for decisions over HTTP, metrics and health")
 	flags.StringVar(&f.region, "region", "local", "region that the agent serves")
 	flags.StringVar(&f.name, "name", "", "name for people (default the host's)")
@@ -114,7 +115,7 @@ func (sh *shell) runAgent(ctx context.Context, f agentFlags) error {
 	var watching sync.WaitGroup
 	watching.Go(func() { known.watch(inner) })
 	defer watching.Wait()
-	err = open.serve(ctx, rpc.NewServer(a, known.options(f.identity.verifiedCallers)...).Serve, handler)
+	err = open.serve(ctx, rpc.NewServer(a, known.options(f.identity.verifiedCallers), rls.New(a).Register).Serve, handler)
 	stop()
 	if runErr := <-running; runErr != nil && err == nil {
 		err = fmt.Errorf("run the agent: %w", runErr)

@@ -71,6 +71,7 @@ var arrows = []struct {
 	{"agent/agenttest", []string{"controlplane", "ledger", "proto"}},
 	{"agent", []string{"agent", "ledger/quota", "proto"}},
 	{"ledger/ledgertest", []string{"ledger", "migrations"}},
+	{"ledger/quota/descriptor", []string{"ledger/quota"}},
 	{"ledger/quota", nil},
 	{"ledger/tokenbucket", []string{"ledger/quota"}},
 	{"ledger/postgres", []string{"ledger"}},
@@ -87,7 +88,8 @@ var foreign = []struct {
 }{
 	{"github.com/jackc/pgx", []string{"ledger/postgres", "ledger/ledgertest", "migrations", "controlplane/policy/pglog", "cmd"}},
 	{"github.com/pressly/goose", []string{"migrations"}},
-	{"google.golang.org/grpc", []string{"agent/rpc", "agent/grpcquota", "agent/agenttest", "controlplane/rpc", "proto", "cmd"}},
+	{"github.com/envoyproxy/go-control-plane", []string{"agent/rls"}},
+	{"google.golang.org/grpc", []string{"agent/rpc", "agent/rls", "agent/grpcquota", "agent/agenttest", "controlplane/rpc", "proto", "cmd"}},
 	{"github.com/go-jose/go-jose", []string{"agent/identity"}},
 	{"github.com/spf13/cobra", []string{"cmd"}},
 }
@@ -196,7 +198,7 @@ func TestTheDrawingMatchesTheFolders(t *testing.T) {
 	}
 	drawing, _, _ := strings.Cut(rest, "<!-- /architecture -->")
 	inDrawing := map[string]bool{}
-	for _, m := range regexp.MustCompile(`\b((?:agent|cmd|controlplane|ledger|migrations|proto|sim)(?:/[a-z0-9]+)*)\b`).FindAllString(drawing, -1) {
+	for _, m := range regexp.MustCompile(`\b((?:agent|cmd|controlplane|deploy|ledger|migrations|proto|sim)(?:/[a-z0-9]+)*)\b`).FindAllString(drawing, -1) {
 		inDrawing[m] = true
 		if info, err := os.Stat(filepath.Join("..", "..", m)); err != nil || !info.IsDir() {
 			t.Errorf("the drawing shows %s, which is no folder", m)
