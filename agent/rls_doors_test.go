@@ -213,6 +213,14 @@ func TestR1_10DescriptorsOfOneRequestAreTakenTogether(t *testing.T) {
 			t.Errorf("the denier is %q", got)
 		}
 		w.wantAnswer(asked("web", "org=acme"), "OK | OK requests 10/HOUR left 8")
+		// In the exact lane, too.
+		w.wantAnswer(asked("web", "login=acme"), "OK | OK logins 5/MINUTE left 4")
+		exact := asked("web", "login=acme", "login=globex")
+		exact.HitsAddend = 4
+		w.wantAnswer(exact, "OK | OK logins 5/MINUTE left 0 | OK logins 5/MINUTE left 1")
+		exact.HitsAddend = 1
+		w.wantAnswer(exact, "OVER_LIMIT exhausted | OVER_LIMIT logins 5/MINUTE left 0 | OK logins 5/MINUTE left 1")
+		w.wantAnswer(asked("web", "login=globex"), "OK | OK logins 5/MINUTE left 0")
 	})
 }
 
