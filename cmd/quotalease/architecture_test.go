@@ -70,6 +70,7 @@ var arrows = []struct {
 	{"controlplane", []string{"controlplane", "ledger", "proto"}},
 	{"agent", []string{"agent", "ledger/quota", "proto"}},
 	{"ledger/ledgertest", []string{"ledger", "migrations"}},
+	{"ledger/quota/descriptor", []string{"ledger/quota"}},
 	{"ledger/quota", nil},
 	{"ledger/tokenbucket", []string{"ledger/quota"}},
 	{"ledger/postgres", []string{"ledger"}},
