@@ -37,6 +37,7 @@ descriptors:
 - {domain: web, match: [{key: new, value: rule}, {key: org}], dimension: watched, shadow: true, name: watched, replaces: [v1]}
 - {domain: web, match: [{key: watched}], dimension: watched, shadow: true, name: alone}
 - {domain: web, match: [{key: rate}], dimension: calls}
+- {domain: web, match: [{key: rate}, {key: own}], dimension: calls, tenant: [rate], overrides: accept}
 - {domain: web, match: [{key: viewer}], dimension: views}
 - {domain: web, match: [{key: login}], dimension: logins}
 `
@@ -164,6 +165,8 @@ func TestProxiesGetTheDecisionsTheyExpect(t *testing.T) {
 			{brings(asked("web", "path=/,org=acme"), 2, typepb.RateLimitUnit_MINUTE, 0), "OVER_LIMIT exhausted | OVER_LIMIT requests 2/MINUTE left 0"},
 			{brings(asked("web", "path=/,org=acme"), 7, typepb.RateLimitUnit_SECOND, 10), "OK | OK requests 7/10SECOND left 6"},
 			{asked("web", "path=/,org=acme"), "OK | OK requests 10/HOUR left 9"},
+			{brings(asked("web", "rate=acme,own=limit"), 3, typepb.RateLimitUnit_MINUTE, 0), "OK | OK calls 3/MINUTE left 2"},
+			{asked("web", "rate=acme,own=limit"), "OK | OK calls 4/UNKNOWN left 3"},
 			{brings(asked("web", "org=acme"), 1000, typepb.RateLimitUnit_DAY, 0), "OK | OK requests 10/HOUR left 8"}, // not accepted
 		},
 		"hits": {
@@ -213,6 +216,14 @@ func TestR1_10DescriptorsOfOneRequestAreTakenTogether(t *testing.T) {
 			t.Errorf("the denier is %q", got)
 		}
 		w.wantAnswer(asked("web", "org=acme"), "OK | OK requests 10/HOUR left 8")
+		// In the exact lane, too.
+		w.wantAnswer(asked("web", "login=acme"), "OK | OK logins 5/MINUTE left 4")
+		exact := asked("web", "login=acme", "login=globex")
+		exact.HitsAddend = 4
+		w.wantAnswer(exact, "OK | OK logins 5/MINUTE left 0 | OK logins 5/MINUTE left 1")
+		exact.HitsAddend = 1
+		w.wantAnswer(exact, "OVER_LIMIT exhausted | OVER_LIMIT logins 5/MINUTE left 0 | OK logins 5/MINUTE left 1")
+		w.wantAnswer(asked("web", "login=globex"), "OK | OK logins 5/MINUTE left 0")
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,25 +22,25 @@ import (
 // overLoopback runs a test against an agent's gRPC port on 127.0.0.1, in real time.
 func overLoopback(t *testing.T, text string, test func(w *world)) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	run := func(what func(context.Context) error) {
-		wg.Go(func() {
-			if err := what(ctx); err != nil {
+	run := func(what func(context.Context) error) (stop func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() { over <- what(ctx) }()
+		return func() {
+			cancel()
+			if err := <-over; err != nil {
 				t.Error(err)
 			}
-		})
+		}
 	}
 	up := &uplink{}
 	up.control, up.store = control(t, text)
-	run(up.control.Run)
+	defer run(up.control.Run)()
 	a, err := agent.New(agent.Config{Name: "a", Region: "eu"}, up)
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(a.Run)
+	defer run(a.Run)()
 	for a.Ready() != nil {
 		time.Sleep(time.Millisecond)
 	}
@@ -49,7 +48,7 @@ func overLoopback(t *testing.T, text string, test func(w *world)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(func(ctx context.Context) error { return rpc.NewServer(a, nil, rls.New(a).Register).Serve(ctx, l) })
+	defer run(func(ctx context.Context) error { return rpc.NewServer(a, nil, rls.New(a).Register).Serve(ctx, l) })()
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)

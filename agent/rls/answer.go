@@ -132,22 +132,36 @@ func headersOf(v verdict) []*corepb.HeaderValue {
 	return headers
 }
 
-// metadataOf tells a proxy's filters what was decided, and by which limit. It names no tenant.
+// metadataOf tells a proxy's filters what was decided, and by which limit; of a plain allowance
+// there is nothing to tell. It names no tenant.
 func metadataOf(items []item, v verdict) *structpb.Struct {
-	fields := map[string]*structpb.Value{"reason": structpb.NewStringValue(string(v.reason))}
-	name := func(fields map[string]*structpb.Value, dimension, rule string) {
-		if dimension != "" {
-			fields["dimension"] = structpb.NewStringValue(dimension)
-		}
-		if rule != "" {
-			fields["rule"] = structpb.NewStringValue(rule)
-		}
+	shadow := wouldDeny(items)
+	if v.reason == quota.Allowed && len(shadow) == 0 {
+		return nil
 	}
-	name(fields, v.decision.Dimension, v.rule)
+	fields := map[string]*structpb.Value{"reason": structpb.NewStringValue(string(v.reason))}
+	named(fields, v.decision.Dimension, v.rule)
 	if v.decision.PolicyVersion > 0 {
 		fields["policy_version"] = structpb.NewNumberValue(float64(v.decision.PolicyVersion))
 	}
-	var shadow []*structpb.Value
+	if len(shadow) > 0 {
+		fields["would_deny"] = structpb.NewListValue(&structpb.ListValue{Values: shadow})
+	}
+	return &structpb.Struct{Fields: fields}
+}
+
+// named says which limit is meant.
+func named(fields map[string]*structpb.Value, dimension, rule string) {
+	if dimension != "" {
+		fields["dimension"] = structpb.NewStringValue(dimension)
+	}
+	if rule != "" {
+		fields["rule"] = structpb.NewStringValue(rule)
+	}
+}
+
+// wouldDeny lists the limits in shadow that would have denied.
+func wouldDeny(items []item) (shadow []*structpb.Value) {
 	for i := range items {
 		it := &items[i]
 		if !it.counted() || !it.rule.Shadow || !it.over {
@@ -158,13 +172,10 @@ func metadataOf(items []item, v verdict) *structpb.Struct {
 			reason = it.refused
 		}
 		would := map[string]*structpb.Value{"reason": structpb.NewStringValue(string(reason))}
-		name(would, it.key.Dimension, it.rule.Name)
+		named(would, it.key.Dimension, it.rule.Name)
 		shadow = append(shadow, structpb.NewStructValue(&structpb.Struct{Fields: would}))
 	}
-	if len(shadow) > 0 {
-		fields["would_deny"] = structpb.NewListValue(&structpb.ListValue{Values: shadow})
-	}
-	return &structpb.Struct{Fields: fields}
+	return shadow
 }
 
 // problem is the body of a denial (RFC 9457). Proxies answer it with 429 unless they are told
