@@ -74,6 +74,7 @@ type Agent struct {
 
 	repeats   repeats
 	acquiring claims
+	lines     lines
 	terms     *keptTerms
 
 	mu       sync.Mutex // guards what follows; never held across an Uplink call
@@ -176,11 +177,21 @@ func (a *Agent) low(k *core.Key) {
 
 // await is the slow way: the caller waits for the core's answer.
 func (a *Agent) await(ctx context.Context, id quota.Key, cost int64) (Decision, core.Outcome, error) {
-	if err := id.Validate(); err != nil {
+	o, err := a.ask(ctx, id, cost)
+	if err != nil {
 		return Decision{}, core.Outcome{}, err
 	}
+	d, err := a.outcome(id, cost, o)
+	return d, o, err
+}
+
+// ask waits for what the core answers.
+func (a *Agent) ask(ctx context.Context, id quota.Key, cost int64) (core.Outcome, error) {
+	if err := id.Validate(); err != nil {
+		return core.Outcome{}, err
+	}
 	if err := ctx.Err(); err != nil {
-		return Decision{}, core.Outcome{}, err
+		return core.Outcome{}, err
 	}
 	done := make(chan core.Outcome, 1)
 	w := &core.Waiter{Key: id, Cost: cost, Done: func(o core.Outcome) { done <- o }}
@@ -193,14 +204,10 @@ func (a *Agent) await(ctx context.Context, id quota.Key, cost int64) (Decision, 
 	kick(a.spendKick)
 	kick(a.tickKick)
 	o, err := a.wait(ctx, single{w}, done, patience)
-	if err != nil {
-		return Decision{}, core.Outcome{}, err
-	}
-	if w.Exact() {
+	if err == nil && w.Exact() {
 		a.seen.served(id.Dimension, a.now()-began)
 	}
-	d, err := a.outcome(id, cost, o)
-	return d, o, err
+	return o, err
 }
 
 // waiting is a caller who waits for the core's answer: for one key, or for several.

@@ -67,8 +67,20 @@ func (a *Agent) awaitAll(ctx context.Context, g *core.Group) (Decision, error) {
 	if err := (quota.Key{Tenant: g.Tenant, Dimension: "takes"}).Validate(); err != nil {
 		return Decision{}, err
 	}
-	if err := ctx.Err(); err != nil {
+	o, err := a.askAll(ctx, g)
+	if err != nil {
 		return Decision{}, err
+	}
+	if o.Key.Dimension == "" { // nothing was decided on any key
+		o.Key = quota.Key{Tenant: g.Tenant, Dimension: g.Operation}
+	}
+	return a.outcome(o.Key, 1, o)
+}
+
+// askAll waits for what the core answers.
+func (a *Agent) askAll(ctx context.Context, g *core.Group) (core.Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return core.Outcome{}, err
 	}
 	done := make(chan core.Outcome, 1)
 	g.Done = func(o core.Outcome) { done <- o }
@@ -84,16 +96,10 @@ func (a *Agent) awaitAll(ctx context.Context, g *core.Group) (Decision, error) {
 	kick(a.spendKick)
 	kick(a.tickKick)
 	o, err := a.wait(ctx, several{g}, done, patience)
-	if err != nil {
-		return Decision{}, err
-	}
-	if g.Exact() && o.Key.Dimension != "" {
+	if err == nil && g.Exact() && o.Key.Dimension != "" {
 		a.seen.served(o.Key.Dimension, a.now()-began)
 	}
-	if o.Key.Dimension == "" { // nothing was decided on any key
-		o.Key = quota.Key{Tenant: g.Tenant, Dimension: g.Operation}
-	}
-	return a.outcome(o.Key, 1, o)
+	return o, err
 }
 
 type several struct{ *core.Group }
@@ -120,7 +126,15 @@ func (a *Agent) takeFast(tenant string, takes []core.DimensionCost, times int64)
 		}
 		pieces = append(pieces, core.Piece{Key: k, Cost: t.Cost * times})
 	}
-	slices.SortFunc(pieces, func(x, y core.Piece) int { return cmp.Compare(x.Key.ID.Dimension, y.Key.ID.Dimension) })
+	_, d, ok := a.takePieces(pieces)
+	return d, ok
+}
+
+// takePieces takes from every key's leases, or from none. The pieces are sorted.
+func (a *Agent) takePieces(pieces []core.Piece) (quota.Key, Decision, bool) {
+	slices.SortFunc(pieces, func(x, y core.Piece) int {
+		return cmp.Or(cmp.Compare(x.Key.ID.Dimension, y.Key.ID.Dimension), cmp.Compare(x.Key.ID.Tenant, y.Key.ID.Tenant))
+	})
 	now := a.now()
 	t, at, quiet := core.TakePieces(now, pieces)
 	if !quiet {
@@ -131,17 +145,17 @@ func (a *Agent) takeFast(tenant string, takes []core.DimensionCost, times int64)
 		kick(a.tickKick)
 	}
 	if !t.Allowed && !t.Denied {
-		return Decision{}, false
+		return quota.Key{}, Decision{}, false
 	}
-	dimension := pieces[at].Key.ID.Dimension
+	id := pieces[at].Key.ID
 	if t.Denied {
-		a.seen.denied(dimension, t.Reason)
-		return decision(dimension, &t), true
+		a.seen.denied(id.Dimension, t.Reason)
+		return id, decision(id.Dimension, &t), true
 	}
 	for i := range pieces {
 		if pieces[i].Taken.Low {
 			a.low(pieces[i].Key)
 		}
 	}
-	return decision(dimension, &t), true
+	return id, decision(id.Dimension, &t), true
 }

@@ -37,7 +37,8 @@
 //   - So is what mode extend lets through.
 //     (TestO3WhatAnAllowanceLetsThroughIsMarkedCountedAndLogged)
 //   - A start in an outage goes by the terms of the last one, unless they are old or damaged.
-//     (TestAStartInAnOutageFollowsEachKeysMode, TestTermsThatCannotBeBelievedAreIgnored)
+//     (TestAStartInAnOutageFollowsEachKeysMode, TestDescriptorsOutliveARestartInAnOutage,
+//     TestTermsThatCannotBeBelievedAreIgnored)
 //   - Slots are acquired and released at any number of agents, never more than there are; who is
 //     denied or waits is counted apart. (TestR2_12ManyJobsBeginAndEndAtTwoAgents,
 //     TestR1_11ABlockedAcquireIsCountedApart)
@@ -49,11 +50,19 @@
 //   - Several dimensions, or an operation's, are taken together or not at all; from units in
 //     hand without a lock or an allocation. (TestR1_10SeveralDimensionsAreTakenTogether,
 //     TestAPaymentTakesItsLeaseAndItsSpend, BenchmarkTakeAll)
+//   - So are keys of several tenants; what is only watched is taken by itself, and what it would
+//     deny is counted apart. (TestKeysOfSeveralTenantsAreTakenTogether,
+//     TestTakeKeysRefusesWhatMakesNoSense, TestWhatShadowWouldDenyIsCountedApart)
 //   - A cost that is not known beforehand is reserved and settled.
 //     (TestUnknownCostIsReservedAndSettled)
 //   - A take of any kind that is repeated with its id is charged once.
 //     (TestARepeatedTakeIsChargedOnce, TestARepeatOfAnyKindIsChargedOnce)
+//   - Who waits for units sends nothing that is rejected, is served first come first served, is told
+//     at once when waiting is no use, and outlasts an outage. (TestR1_12WaitingSendsEachRecordOnce,
+//     TestWaitIsFirstComeFirstServed, TestAThousandWaitersAskAsOne,
+//     TestWaitSaysAtOnceWhatItIsNoUseToWaitFor, TestWaitOutlastsAnOutage, TestWaitHearsOfAGrownLimit)
 //   - Bad input names its field and makes no state. (TestBadInputNamesTheFieldAndMakesNoState)
-//   - The number of metric series does not depend on the number of tenants.
-//     (TestM1MetricsDoNotGrowWithTenants)
+//   - The number of metric series does not depend on the number of tenants,
+//     nor on what requests bring along. (TestM1MetricsDoNotGrowWithTenants,
+//     TestM1DerivedDimensionsMakeNoSeries)
 package agent

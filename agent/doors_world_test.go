@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,6 +24,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/door"
+	"github.com/quotalease/quotalease/agent/rls"
 	"github.com/quotalease/quotalease/agent/rpc"
 	"github.com/quotalease/quotalease/agent/web"
 	"github.com/quotalease/quotalease/controlplane"
@@ -40,7 +43,8 @@ func inWorld(t *testing.T, text string, test func(t *testing.T, w *world)) {
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		defer cancel()
-		up := &uplink{control: control(t, text)}
+		up := &uplink{}
+		up.control, up.store = control(t, text)
 		wg.Go(func() {
 			if err := up.control.Run(ctx); err != nil {
 				t.Error(err)
@@ -71,11 +75,11 @@ func inWorld(t *testing.T, text string, test func(t *testing.T, w *world)) {
 		}
 		conn, closeDoor := dial(t, a)
 		defer closeDoor()
-		test(t, &world{t: t, http: handler, grpc: pb.NewDecisionServiceClient(conn), up: up})
+		test(t, &world{t: t, agent: a, http: handler, grpc: pb.NewDecisionServiceClient(conn), rls: rlspb.NewRateLimitServiceClient(conn), up: up})
 	})
 }
 
-func control(t *testing.T, text string) *controlplane.ControlPlane {
+func control(t *testing.T, text string) (*controlplane.ControlPlane, *memory.Store) {
 	t.Helper()
 	store, log := memory.New(time.Now), policy.NewMemoryLog(time.Now)
 	doc, err := policy.Parse([]policy.File{{Name: "test.yaml", Text: []byte(text)}}, time.Time{})
@@ -97,16 +101,19 @@ func control(t *testing.T, text string) *controlplane.ControlPlane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return c, store
 }
 
 // dial opens the gRPC door.
-func dial(t *testing.T, a *agent.Agent) (conn *grpc.ClientConn, closeDoor func()) {
+func dial(t *testing.T, a interface {
+	door.Agent
+	rls.Agent
+}) (conn *grpc.ClientConn, closeDoor func()) {
 	t.Helper()
 	l := bufconn.Listen(1 << 16)
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
-	go func() { over <- rpc.NewServer(a).Serve(ctx, l) }()
+	go func() { over <- rpc.NewServer(a, nil, rls.New(a).Register).Serve(ctx, l) }()
 	conn, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 	if err != nil {
@@ -121,11 +128,29 @@ func dial(t *testing.T, a *agent.Agent) (conn *grpc.ClientConn, closeDoor func()
 	}
 }
 
-// uplink calls the control plane in this process; each call takes two milliseconds.
+// uplink calls the control plane in this process; each call takes two milliseconds, or as long
+// as is said.
 type uplink struct {
 	control *controlplane.ControlPlane
+	store   *memory.Store
 	mu      sync.Mutex
 	down    bool
+	far     time.Duration
+	called  int
+}
+
+// calls is how many were made.
+func (u *uplink) calls() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.called
+}
+
+// lie says how far away the control plane is, there and back.
+func (u *uplink) lie(far time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.far = far
 }
 
 func (u *uplink) cut(down bool) {
@@ -136,13 +161,14 @@ func (u *uplink) cut(down bool) {
 
 func (u *uplink) travel(ctx context.Context) error {
 	u.mu.Lock()
-	down := u.down
+	down, far := u.down, max(u.far, 2*time.Millisecond)
+	u.called++
 	u.mu.Unlock()
 	if down {
 		return status.Error(codes.Unavailable, "cut off")
 	}
 	select {
-	case <-time.After(2 * time.Millisecond):
+	case <-time.After(far):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -169,16 +195,19 @@ func (u *uplink) Watch(ctx context.Context, req *pb.WatchRequest, notice func(*p
 
 // world is one agent, seen through its doors.
 type world struct {
-	t    *testing.T
-	http http.Handler
-	grpc pb.DecisionServiceClient
-	up   *uplink
+	t     *testing.T
+	agent *agent.Agent
+	http  http.Handler
+	grpc  pb.DecisionServiceClient
+	rls   rlspb.RateLimitServiceClient
+	up    *uplink
 }
 
 // told is what a caller is told, however a door writes it.
 type told struct {
-	Outcome       string // allowed, denied, peeked, outage, bad, unknown id
-	Field, Detail string // bad, unknown id
+	Outcome string // allowed, denied, peeked, outage, bad, unknown id
+	Field   string // bad, unknown id
+	Detail  string `json:"-"`
 
 	Allowed       bool   `json:"allowed"`
 	Reason        string `json:"reason"`
@@ -224,7 +253,10 @@ func (w *world) post(what, body string) told {
 	case loose.Limit == "unlimited":
 		v.Limit = -1
 	}
-	v.Detail = strings.TrimPrefix(loose.Detail, v.Field+": ")
+	v.Detail = ""
+	if v.Field != "" { // the details of other problems repeat what their members say
+		v.Detail = strings.TrimPrefix(loose.Detail, v.Field+": ")
+	}
 	switch rec.Code {
 	case 200:
 		v.Outcome = "allowed"

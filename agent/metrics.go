@@ -14,6 +14,7 @@ import (
 type meters struct {
 	agent    *Agent
 	denial   *prometheus.CounterVec
+	shadow   *prometheus.CounterVec
 	open     *prometheus.CounterVec
 	extended *prometheus.CounterVec
 	lane     *prometheus.HistogramVec // of takes by the exact lane
@@ -39,6 +40,9 @@ func newMeters(a *Agent) *meters {
 		agent: a,
 		denial: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quotalease_agent_denied_total", Help: "Takes not allowed, by reason; unavailable is an outage.",
+		}, []string{"dimension", "reason"}),
+		shadow: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "quotalease_agent_would_deny_total", Help: "Takes allowed that a limit which is only watched would have denied, by reason.",
 		}, []string{"dimension", "reason"}),
 		open: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quotalease_agent_open_total", Help: "Takes allowed without a lease, by outage mode open.",
@@ -67,11 +71,17 @@ func newMeters(a *Agent) *meters {
 // denied counts a take that was not allowed. The dimension is one that policy defines, or
 // "unknown" (see Agent.label).
 func (m *meters) denied(dimension string, reason quota.Reason) {
-	m.denial.WithLabelValues(dimension, string(reason)).Inc()
+	m.denial.WithLabelValues(quota.BaseDimension(dimension), string(reason)).Inc()
+}
+
+// wouldDeny counts a take of a limit that is only watched, which would not have been allowed.
+func (m *meters) wouldDeny(dimension string, reason quota.Reason) {
+	m.shadow.WithLabelValues(quota.BaseDimension(dimension), string(reason)).Inc()
 }
 
 // wentOn counts a take that an outage mode allowed.
 func (m *meters) wentOn(dimension string, mode quota.Reason) {
+	dimension = quota.BaseDimension(dimension)
 	if mode == quota.Extended {
 		m.extended.WithLabelValues(dimension).Inc()
 		return
@@ -81,7 +91,7 @@ func (m *meters) wentOn(dimension string, mode quota.Reason) {
 
 // served counts the answer to a take that went to the exact lane.
 func (m *meters) served(dimension string, waited time.Duration) {
-	m.lane.WithLabelValues(dimension).Observe(waited.Seconds())
+	m.lane.WithLabelValues(quota.BaseDimension(dimension)).Observe(waited.Seconds())
 }
 
 // acquired counts the answer to an acquire, released the end of a permit.
@@ -99,6 +109,7 @@ func (m *meters) released(e core.Ended) {
 // Describe implements prometheus.Collector.
 func (m *meters) Describe(ch chan<- *prometheus.Desc) {
 	m.denial.Describe(ch)
+	m.shadow.Describe(ch)
 	m.open.Describe(ch)
 	m.extended.Describe(ch)
 	for _, h := range []*prometheus.HistogramVec{m.lane, m.waited, m.held, m.slots} {
@@ -112,6 +123,7 @@ func (m *meters) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m *meters) Collect(ch chan<- prometheus.Metric) {
 	m.denial.Collect(ch)
+	m.shadow.Collect(ch)
 	m.open.Collect(ch)
 	m.extended.Collect(ch)
 	for _, h := range []*prometheus.HistogramVec{m.lane, m.waited, m.held, m.slots} {

@@ -67,6 +67,17 @@ func (a *Agent) Settle(id string, actual int64) error {
 	return err
 }
 
+// ReservedBy is the tenant of a reservation that can be settled; empty if there is none.
+func (a *Agent) ReservedBy(id string) string {
+	made, err := uuid.FromString(id)
+	if err != nil {
+		return ""
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.core.ReservedBy(a.now(), made)
+}
+
 // take is Take with the outcome from which a reservation is made.
 func (a *Agent) take(ctx context.Context, id quota.Key, cost int64) (Decision, core.Outcome, error) {
 	if k := a.table.Find(id); k != nil {

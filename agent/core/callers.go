@@ -57,8 +57,8 @@ func (c *Core) Want(now Instant, w *Waiter) {
 		c.early = append(c.early, w)
 		return
 	}
-	dim, ok := c.dims[w.Key.Dimension]
-	if !ok {
+	dim := c.dimension(w.Key.Dimension)
+	if dim == nil {
 		c.finish(now, w, Outcome{Bad: c.unknownDimension()})
 		return
 	}

@@ -25,6 +25,8 @@ type Dimension struct {
 	outage   outage
 	ColdWait time.Duration
 	debt     int64 // units that may pass once per key before the first lease
+
+	overridable bool // a request may bring a limit along
 }
 
 // beat is how often an agent that uses the dimension should at least be in contact: once a

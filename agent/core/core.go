@@ -41,6 +41,7 @@ type Core struct {
 	token       []byte
 
 	operations  atomic.Pointer[map[string]*Operation] // of the catalogue in force
+	descriptors atomic.Pointer[Descriptors]           // the same one's
 	dims        map[string]*Dimension
 	version     int64  // of dims
 	told        int64  // version that the control plane sent; not one from before the start
@@ -163,10 +164,10 @@ func (c *Core) failed(now, sent Instant) {
 // Contact is when the ledger last answered, and whether it ever did.
 func (c *Core) Contact() (Instant, bool) { return c.contact, c.contacted }
 
-// Dimension returns a dimension of the catalogue.
+// Dimension returns a dimension of the catalogue, or one that is derived from it.
 func (c *Core) Dimension(name string) (*Dimension, bool) {
-	d, ok := c.dims[name]
-	return d, ok
+	d := c.dimension(name)
+	return d, d != nil
 }
 
 func (c *Core) newKey(now Instant, id quota.Key, dim *Dimension) *Key {
@@ -181,7 +182,7 @@ func (c *Core) newKey(now Instant, id quota.Key, dim *Dimension) *Key {
 
 // forget drops a key that holds nothing and owes nothing.
 func (c *Core) forget(k *Key) {
-	c.retired[k.ID.Dimension] += k.total()
+	c.retired[quota.BaseDimension(k.ID.Dimension)] += k.total()
 	c.Table.drop(k.ID)
 	last := c.keys[len(c.keys)-1]
 	c.keys[k.index], last.index = last, k.index

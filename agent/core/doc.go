@@ -98,5 +98,9 @@
 //   - What nobody uses goes back, units and memory; what is kept is bounded; who comes back to
 //     a key that was dropped starts from the ledger. (TestAnIdleKeyGivesBackItsLeaseAndItsMemory,
 //     TestR1_13StateIsBounded, TestM2EvictionReopensNoQuota)
+//   - A limit that a request brings along is its dimension's in all but the limit, while policy
+//     accepts it; descriptors that cannot be read leave the policy as it is.
+//     (TestADerivedDimensionIsItsOwnersWithAnotherLimit,
+//     TestDescriptorsThatCannotBeReadLeaveThePolicyAsItIs)
 //   - What a core prints is all that its behaviour depends on. (TestPrintLeavesNothingOut)
 package core

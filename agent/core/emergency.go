@@ -168,7 +168,7 @@ func (c *Core) chargeExtended(now Instant, k *Key, cost int64) {
 	l.bucket.take(cost, 0)
 	out := k.dim.Load().outage
 	k.extend.paced = max(k.extend.paced, now) + out.pace(cost, l.amount)
-	c.extended[k.ID.Dimension] += cost
+	c.extended[quota.BaseDimension(k.ID.Dimension)] += cost
 }
 
 // pace is how long a cost takes at the rate of someone who was given amount of the budget.

@@ -10,13 +10,14 @@ import (
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
-// Group is a caller who takes several keys of a tenant, all or none (DESIGN 5). It names them,
-// or an operation, which policy resolves. Keys with leases come first, in one order; nothing is
+// Group is a caller who takes several keys, all or none (DESIGN 5). It names a tenant's
+// dimensions, or an operation, which policy resolves, or keys of any tenants. Keys with leases come first, in one order; nothing is
 // held while one of them is waited for. The exact lane comes last, in one Spend, and what was
 // taken from leases is held until its answer comes.
 type Group struct {
 	Tenant    string
 	Takes     []DimensionCost // costs of 1 or more
+	Keys      []KeyCost       // of several tenants, costs of 1 or more; then there are no Takes
 	Operation string
 	Times     int64         // of the operation, 1 or more
 	Permit    string        // of slots: the id by which they are given back
@@ -31,10 +32,10 @@ type Group struct {
 	again  bool    // and will not be parked a second time
 	over   bool
 
-	merged  []DimensionCost // what it takes of each dimension
-	permit  *permit         // that it was given; nil: none, or it was a repeat
-	turn    *Key            // whose line it is the first of
-	leaving bool            // its patience is over
+	merged  []KeyCost // what it takes of each key
+	permit  *permit   // that it was given; nil: none, or it was a repeat
+	turn    *Key      // whose line it is the first of
+	leaving bool      // its patience is over
 }
 
 // maxCost is the largest cost of one take, as at every door.
@@ -44,6 +45,12 @@ const maxCost = quota.MaxCost
 type DimensionCost struct {
 	Dimension string
 	Cost      int64
+}
+
+// KeyCost is what a group takes of one key.
+type KeyCost struct {
+	Key  quota.Key
+	Cost int64
 }
 
 // part is one key of a group.
@@ -93,8 +100,8 @@ func (c *Core) WantAll(now Instant, g *Group) {
 	}
 	g.merged = takes
 	for _, t := range takes {
-		dim := c.dims[t.Dimension]
-		k := c.admit(now, quota.Key{Tenant: g.Tenant, Dimension: t.Dimension}, dim)
+		dim := c.dimension(t.Key.Dimension)
+		k := c.admit(now, t.Key, dim)
 		if k == nil || (k.slots != nil) != (dim.Kind == quota.Concurrency) {
 			c.finishAll(now, g, Outcome{Unavailable: true})
 			return
@@ -105,8 +112,8 @@ func (c *Core) WantAll(now Instant, g *Group) {
 	c.attempt(now, g, false)
 }
 
-// resolve returns what a group takes, sorted, each dimension once.
-func (c *Core) resolve(g *Group) ([]DimensionCost, *quota.FieldError) {
+// resolve returns what a group takes, sorted, each key once.
+func (c *Core) resolve(g *Group) ([]KeyCost, *quota.FieldError) {
 	takes := g.Takes
 	if g.Operation != "" {
 		op := c.Operation(g.Operation)
@@ -115,9 +122,13 @@ func (c *Core) resolve(g *Group) ([]DimensionCost, *quota.FieldError) {
 		}
 		takes, g.outage = op.Takes, op.outage
 	}
-	merged := make([]DimensionCost, 0, len(takes))
+	keys := make([]KeyCost, 0, len(takes)+len(g.Keys))
 	for _, t := range takes {
-		if c.dims[t.Dimension] == nil {
+		keys = append(keys, KeyCost{quota.Key{Tenant: g.Tenant, Dimension: t.Dimension}, t.Cost})
+	}
+	merged := keys[:0]
+	for _, t := range append(keys, g.Keys...) {
+		if c.dimension(t.Key.Dimension) == nil {
 			return nil, c.unknownDimension()
 		}
 		cost := t.Cost
@@ -127,15 +138,20 @@ func (c *Core) resolve(g *Group) ([]DimensionCost, *quota.FieldError) {
 			}
 			cost *= g.Times
 		}
-		i := slices.IndexFunc(merged, func(o DimensionCost) bool { return o.Dimension == t.Dimension })
+		i := slices.IndexFunc(merged, func(o KeyCost) bool { return o.Key == t.Key })
 		if i < 0 {
-			merged = append(merged, DimensionCost{Dimension: t.Dimension, Cost: cost})
+			merged = append(merged, KeyCost{t.Key, cost})
 		} else {
 			merged[i].Cost += min(cost, math.MaxInt64-merged[i].Cost)
 		}
 	}
-	slices.SortFunc(merged, func(x, y DimensionCost) int { return cmp.Compare(x.Dimension, y.Dimension) })
+	slices.SortFunc(merged, CompareKeyCosts)
 	return merged, c.checkSlots(g, merged)
+}
+
+// CompareKeyCosts is the one order in which the keys of a group are taken.
+func CompareKeyCosts(x, y KeyCost) int {
+	return cmp.Or(cmp.Compare(x.Key.Dimension, y.Key.Dimension), cmp.Compare(x.Key.Tenant, y.Key.Tenant))
 }
 
 // attempt tries a group, and answers it or puts it in line. The last time there is no more

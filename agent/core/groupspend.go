@@ -83,7 +83,7 @@ func (c *Core) groupSpent(now Instant, g *Group) {
 		p.spent = p.spend.id
 		p.spend.group, p.spend = nil, nil
 		p.key.spends--
-		c.exact[p.key.ID.Dimension] += p.cost
+		c.exact[quota.BaseDimension(p.key.ID.Dimension)] += p.cost
 		p.taken = p.key.answer(now, p.key.left(now))
 	}
 	c.finishAll(now, g, c.passed(now, g, late))

@@ -141,6 +141,9 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 	return Taken{}
 }
 
+// Known is what is known of the key, for answers.
+func (k *Key) Known(now Instant) Taken { return k.answer(now, k.released(now)) }
+
 // denied is the answer that a remembered denial gives to cost.
 func (k *Key) denied(now Instant, cost int64, d *denial) Taken {
 	if !k.refused.Load() {

@@ -24,7 +24,7 @@ type permitID struct{ tenant, id string }
 
 type permit struct {
 	id    permitID
-	takes []DimensionCost // as asked for, to know a repeat
+	takes []KeyCost // as asked for, to know a repeat
 	holds []hold
 	hold  time.Duration // most between two signs of life
 	until Instant
@@ -42,7 +42,7 @@ type Ended struct {
 }
 
 // repeatPermit answers an acquire whose id is known: the same again, or an error.
-func (c *Core) repeatPermit(now Instant, g *Group, takes []DimensionCost) (Outcome, bool) {
+func (c *Core) repeatPermit(now Instant, g *Group, takes []KeyCost) (Outcome, bool) {
 	c.forgetPermits(now)
 	p, known := c.permits[permitID{g.Tenant, g.Permit}]
 	switch {

@@ -18,7 +18,7 @@ const written = "written"
 var printed = map[string]map[string]string{
 	"Core": {
 		"Table": "found by the keys in it, which are written", "cfg": "never changes", "rng": "reads what ids are made of",
-		"gen": "makes ids: other bytes, the same behaviour", "incarnation": written, "token": written, "operations": "one for each version, which is written",
+		"gen": "makes ids: other bytes, the same behaviour", "incarnation": written, "token": written, "operations": "one for each version, which is written", "descriptors": "one for each version, which is written",
 		"dims": "one for each version, which is written", "version": written, "life": written, "told": written, "keys": written, "wakes": "written with the keys",
 		"dirty": written, "lazy": written, "lazyAt": written, "leading": written, "debts": written, "cancels": written, "early": written, "earlyGroups": written,
 		"syncing": written, "syncAt": written, "beat": written, "retryAt": written, "failures": written, "lostAt": written, "contact": written,
@@ -65,7 +65,7 @@ var printed = map[string]map[string]string{
 		"settled": written, "actual": written},
 	"spent":    {"id": written, "window": written},
 	"windowID": {"start": written, "end": written},
-	"Group": {"Tenant": written, "Takes": written, "Operation": written, "Times": written, "Permit": written, "Hold": written, "Wait": written,
+	"Group": {"Tenant": written, "Takes": written, "Keys": written, "Operation": written, "Times": written, "Permit": written, "Hold": written, "Wait": written,
 		"Done": "who hears does not change what the core does", "parts": written, "outage": written, "waiter": written, "exact": written, "again": written,
 		"over": written, "merged": written, "turn": "of a call that has ended", "leaving": written, "permit": written},
 	"part": {"key": written, "cost": written, "lease": written, "taken": written, "lane": written, "spend": written, "free": written, "holds": written, "spent": written},
@@ -156,9 +156,9 @@ func fillSlots(c *Core, k *Key, parts map[string]any) {
 
 // fillCallers adds what callers hold and wait for.
 func fillCallers(c *Core, k *Key, s *spend, parts map[string]any) {
-	takes := []DimensionCost{{Dimension: exports.Dimension, Cost: 1}}
+	takes := []KeyCost{{exports, 1}}
 	holds := []hold{{key: k, lease: k.slots.leases[0], slots: 1}}
-	g := &Group{Tenant: exports.Tenant, Takes: takes, merged: takes, outage: &outage{},
+	g := &Group{Tenant: exports.Tenant, Takes: []DimensionCost{{exports.Dimension, 1}}, Keys: takes, merged: takes, outage: &outage{},
 		parts: []part{{key: k, cost: 1, lease: k.held()[0], spend: s, holds: holds}}}
 	g.waiter = &Waiter{Key: exports, Cost: 1, key: k, group: g}
 	c.earlyGroups, k.waiters = []*Group{g}, []*Waiter{g.waiter}

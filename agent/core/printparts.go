@@ -90,9 +90,12 @@ func (g *Group) print(p Printer) {
 	p.Word(g.Operation)
 	p.Word(g.Permit)
 	numbersOf(p, g.Times, int64(g.Hold), int64(g.Wait))
-	for _, list := range [][]DimensionCost{g.Takes, g.merged} {
-		printCosts(p, list)
-	}
+	printAll(p, g.Takes, func(t DimensionCost) {
+		p.Word(t.Dimension)
+		p.Number(t.Cost)
+	})
+	printCosts(p, g.Keys)
+	printCosts(p, g.merged)
 	numbersOf(p, asNumber(g.exact), asNumber(g.again), asNumber(g.over), asNumber(g.leaving), asNumber(g.permit != nil))
 	g.outage.print(p)
 	if w := g.waiter; w != nil && w.key != nil {
@@ -105,9 +108,10 @@ func (g *Group) print(p Printer) {
 	}
 }
 
-func printCosts(p Printer, list []DimensionCost) {
-	printAll(p, list, func(t DimensionCost) {
-		p.Word(t.Dimension)
+func printCosts(p Printer, list []KeyCost) {
+	printAll(p, list, func(t KeyCost) {
+		p.Word(t.Key.Tenant)
+		p.Word(t.Key.Dimension)
 		p.Number(t.Cost)
 	})
 }

@@ -283,11 +283,17 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 		c.faults["catalogue"]++
 		return
 	}
+	descriptors, err := readDescriptors(wire, dims)
+	if err != nil {
+		c.faults["catalogue"]++
+		return
+	}
 	c.dims, c.version, c.told = dims, wire.GetPolicyVersion(), wire.GetPolicyVersion()
 	ops := readOperations(wire)
 	c.operations.Store(&ops)
+	c.descriptors.Store(descriptors)
 	for _, k := range slices.Clone(c.keys) {
-		if dim, ok := dims[k.ID.Dimension]; ok && dim.Kind == k.dim.Load().Kind {
+		if dim := c.dimension(k.ID.Dimension); dim != nil && dim.Kind == k.dim.Load().Kind {
 			k.dim.Store(dim)
 			continue
 		}

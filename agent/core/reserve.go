@@ -47,7 +47,7 @@ func (d *Dimension) MayExceed() bool {
 // place to remember it: then it counts as taken.
 func (c *Core) Reserve(now Instant, key quota.Key, estimate int64, maximum bool, o Outcome) (ID, bool) {
 	k := c.Table.Find(key)
-	if dim := c.dims[key.Dimension]; k == nil && dim != nil {
+	if dim := c.dimension(key.Dimension); k == nil && dim != nil {
 		k = c.admit(now, key, dim)
 	}
 	if k == nil {
@@ -69,6 +69,15 @@ func (c *Core) Reserve(now Instant, key quota.Key, estimate int64, maximum bool,
 	c.reserved[r.id] = r
 	c.reservedOrder = append(c.reservedOrder, r)
 	return r.id, true
+}
+
+// ReservedBy is the tenant of a reservation that can be settled; empty if there is none.
+func (c *Core) ReservedBy(now Instant, id ID) string {
+	c.forgetReservations(now)
+	if r, ok := c.reserved[id]; ok {
+		return r.key.ID.Tenant
+	}
+	return ""
 }
 
 // forgetReservations lets go of those that are too old or too many.
@@ -112,7 +121,7 @@ func (c *Core) Settle(now Instant, id ID, actual int64) error {
 	k.lastUse = now
 	switch {
 	case rest < 0:
-		c.unleased[k.ID.Dimension] -= rest
+		c.unleased[quota.BaseDimension(k.ID.Dimension)] -= rest
 		c.addUnleasedIn(now, k, r.window, -rest)
 	case rest == 0:
 	case r.lease != nil:

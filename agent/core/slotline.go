@@ -124,8 +124,8 @@ func (k *Key) whyNoSlots(lacks int64) quota.Reason {
 }
 
 // checkSlots refuses a group whose slots nobody could give back, and a permit for none.
-func (c *Core) checkSlots(g *Group, takes []DimensionCost) *quota.FieldError {
-	slots := slices.ContainsFunc(takes, func(t DimensionCost) bool { return c.dims[t.Dimension].Kind == quota.Concurrency })
+func (c *Core) checkSlots(g *Group, takes []KeyCost) *quota.FieldError {
+	slots := slices.ContainsFunc(takes, func(t KeyCost) bool { return c.dimension(t.Key.Dimension).Kind == quota.Concurrency })
 	field := "dimension"
 	if g.Operation != "" {
 		field = "operation"

@@ -125,7 +125,7 @@ func (c *Core) startUnleased(now Instant, k *Key, n int64, reason quota.Reason) 
 	}
 	n = min(n, math.MaxInt64/2-s.unleased.inUse)
 	s.unleased.inUse += n
-	c.unleased[k.ID.Dimension] += n
+	c.unleased[quota.BaseDimension(k.ID.Dimension)] += n
 	return hold{k, s.unleased, n}
 }
 

@@ -141,7 +141,7 @@ func (c *Core) answerSpend(now Instant, s *spend, d *pb.Decision) {
 		}
 		c.finish(now, w, Outcome{Taken: t, Unavailable: true})
 	case d.GetAmount() > 0:
-		c.exact[k.ID.Dimension] += s.cost
+		c.exact[quota.BaseDimension(k.ID.Dimension)] += s.cost
 		t.Allowed = true
 		c.finish(now, w, Outcome{Taken: t, spent: &spent{id: s.id, window: d.GetWindow()}})
 	case reason == quota.LeasedOut && !w.again && c.leasable(now, k, w.Cost):

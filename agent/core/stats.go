@@ -1,6 +1,10 @@
 package core
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+)
 
 // Stats is a core's state in numbers, for metrics.
 type Stats struct {
@@ -23,8 +27,9 @@ func (c *Core) Stats(now Instant) Stats {
 		Waiting: len(c.early) + len(c.spends) + len(c.spending),
 	}
 	for _, k := range c.keys {
-		s.Leased[k.ID.Dimension] += k.total()
-		s.InHand[k.ID.Dimension] += k.left(now)
+		dimension := quota.BaseDimension(k.ID.Dimension)
+		s.Leased[dimension] += k.total()
+		s.InHand[dimension] += k.left(now)
 		s.Waiting += len(k.waiters)
 		if k.slots != nil {
 			s.InHand[k.ID.Dimension] += k.slots.idle(now)

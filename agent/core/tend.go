@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
@@ -343,7 +344,7 @@ func (c *Core) Owes() bool {
 
 // addUnleased counts use without a lease, in the window that the ledger's time is in.
 func (c *Core) addUnleased(now Instant, k *Key, cost int64) {
-	c.unleased[k.ID.Dimension] += cost
+	c.unleased[quota.BaseDimension(k.ID.Dimension)] += cost
 	c.addUnleasedIn(now, k, c.window(now, k), cost)
 }
 

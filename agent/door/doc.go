@@ -12,4 +12,9 @@
 //     named, and the others are as they were. (TestR2_14ASpentQuotaDeniesOnlyWhatDrawsOnIt,
 //     TestR1_10AChainNamesTheLinkThatDenied, TestF5ADeniedUserChargesTheOrganisationNothing,
 //     TestD4TwoRulesOneRequest, TestR1_9OneRequestCostsEachDimensionItsOwn)
+//   - A denial has one reason at every door, those inside of a Go program included, and so has an
+//     outage. (TestADenialHasOneReasonAtEveryDoor)
+//   - What stands before a program's own handlers lets nobody pass of whom it is not known whose
+//     the request is, and charges nobody for it. (TestNobodyReachesNeitherHandlerNorAgent,
+//     TestR1_6KeysAreIndependent, TestWhatCostsNothingPasses)
 package door

@@ -23,6 +23,7 @@ type Agent interface {
 	Reserve(ctx context.Context, tenant, dimension string, estimate int64, maximum bool) (agent.Reservation, error)
 	ReserveOnce(ctx context.Context, id, tenant, dimension string, estimate int64, maximum bool) (agent.Reservation, error)
 	Settle(id string, actual int64) error
+	ReservedBy(id string) (tenant string)
 	Acquire(ctx context.Context, r agent.Acquire) (agent.Permit, error)
 	Renew(tenant, id string) (time.Duration, error)
 	Release(tenant, id string) error

@@ -45,3 +45,12 @@ func Settle(a Agent, id string, actual *int64) error {
 	}
 	return a.Settle(id, *actual)
 }
+
+// SettleOwn is Settle for a caller who is known to be a tenant. Another's reservation is one that
+// does not exist.
+func SettleOwn(a Agent, tenant, id string, actual *int64) error {
+	if a.ReservedBy(id) != tenant {
+		return &agent.UnknownIDError{FieldError: quota.FieldError{Field: "id", Allowed: "the id of a reservation of the caller's"}}
+	}
+	return Settle(a, id, actual)
+}

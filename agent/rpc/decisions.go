@@ -21,9 +21,9 @@ func (s *decisions) Take(ctx context.Context, req *pb.TakeRequest) (*pb.TakeRepl
 	d, err := door.Take(ctx, s.agent, &r)
 	switch {
 	case err != nil:
-		return nil, errorStatus(r.Key(), err)
+		return nil, ErrorStatus(r.Key(), err)
 	case !d.Allowed && !r.Peek():
-		return nil, deniedStatus("take", r.Tenant, d)
+		return nil, DeniedStatus("take", r.Tenant, d)
 	}
 	return replyOf(d), nil
 }
@@ -70,17 +70,21 @@ func (s *decisions) Reserve(ctx context.Context, req *pb.ReserveRequest) (*pb.Re
 	made, err := door.Reserve(ctx, s.agent, &r)
 	switch {
 	case err != nil:
-		return nil, errorStatus(quota.Key{Tenant: r.Tenant, Dimension: r.Dimension}, err)
+		return nil, ErrorStatus(quota.Key{Tenant: r.Tenant, Dimension: r.Dimension}, err)
 	case !made.Allowed:
-		return nil, deniedStatus("reserve", r.Tenant, made.Decision)
+		return nil, DeniedStatus("reserve", r.Tenant, made.Decision)
 	}
 	return &pb.ReserveReply{Answer: replyOf(made.Decision), Id: made.ID, Estimate: r.Estimate}, nil
 }
 
 // Settle says what a reservation used.
-func (s *decisions) Settle(_ context.Context, req *pb.SettleRequest) (*pb.SettleReply, error) {
-	if err := door.Settle(s.agent, req.GetId(), req.Actual); err != nil {
-		return nil, errorStatus(quota.Key{}, err)
+func (s *decisions) Settle(ctx context.Context, req *pb.SettleRequest) (*pb.SettleReply, error) {
+	settle := door.Settle
+	if caller, known := ctx.Value(callerKey{}).(string); known {
+		settle = func(a door.Agent, id string, actual *int64) error { return door.SettleOwn(a, caller, id, actual) }
+	}
+	if err := settle(s.agent, req.GetId(), req.Actual); err != nil {
+		return nil, ErrorStatus(quota.Key{}, err)
 	}
 	return &pb.SettleReply{Id: req.GetId(), Actual: req.GetActual()}, nil
 }
@@ -92,9 +96,9 @@ func (s *decisions) Acquire(ctx context.Context, req *pb.AcquireRequest) (*pb.Ac
 	p, err := door.Acquire(ctx, s.agent, &r)
 	switch {
 	case err != nil:
-		return nil, errorStatus(r.Key(), err)
+		return nil, ErrorStatus(r.Key(), err)
 	case !p.Allowed:
-		return nil, deniedStatus("acquire", r.Tenant, p.Decision)
+		return nil, DeniedStatus("acquire", r.Tenant, p.Decision)
 	}
 	return &pb.AcquireReply{Answer: replyOf(p.Decision), Id: p.ID, ExpiresMs: p.Expires.Milliseconds(), WaitedMs: p.Waited.Milliseconds()}, nil
 }
@@ -103,7 +107,7 @@ func (s *decisions) Acquire(ctx context.Context, req *pb.AcquireRequest) (*pb.Ac
 func (s *decisions) Renew(_ context.Context, req *pb.RenewRequest) (*pb.RenewReply, error) {
 	left, err := door.Renew(s.agent, req.GetTenant(), req.GetId())
 	if err != nil {
-		return nil, errorStatus(quota.Key{Tenant: req.GetTenant()}, err)
+		return nil, ErrorStatus(quota.Key{Tenant: req.GetTenant()}, err)
 	}
 	return &pb.RenewReply{Id: req.GetId(), ExpiresMs: left.Milliseconds()}, nil
 }
@@ -111,7 +115,7 @@ func (s *decisions) Renew(_ context.Context, req *pb.RenewRequest) (*pb.RenewRep
 // Release says that it has ended.
 func (s *decisions) Release(_ context.Context, req *pb.ReleaseRequest) (*pb.ReleaseReply, error) {
 	if err := door.Release(s.agent, req.GetTenant(), req.GetId()); err != nil {
-		return nil, errorStatus(quota.Key{Tenant: req.GetTenant()}, err)
+		return nil, ErrorStatus(quota.Key{Tenant: req.GetTenant()}, err)
 	}
 	return &pb.ReleaseReply{Id: req.GetId()}, nil
 }

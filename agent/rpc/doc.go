@@ -21,6 +21,9 @@
 //   - A refusal by a control plane is returned at once: another replica would say the same.
 //     (TestTypedRefusalIsFinal)
 //   - Connections that are not encrypted stay on the machine. (TestEndpointsAreLoopback)
+//   - Where callers are verified they ask for themselves alone: who is nobody is UNAUTHENTICATED,
+//     and another's quota PERMISSION_DENIED. (TestVerifiedCallersTakeForThemselves,
+//     TestCallersWithoutIdentityAreUnauthenticated, TestServicesOfProxiesAreForProxies)
 //   - A server stops when it is told to, after the takes in flight.
 //     (TestStopWaitsForTakesInFlight)
 package rpc

@@ -110,12 +110,12 @@ func TestServeReportsABrokenListener(t *testing.T) {
 	t.Parallel()
 	l := bufconn.Listen(1)
 	_ = l.Close()
-	if err := NewServer(&fakeTaker{}).Serve(t.Context(), l); err == nil || !strings.HasPrefix(err.Error(), "serve decisions on bufconn: ") {
+	if err := NewServer(&fakeTaker{}, nil).Serve(t.Context(), l); err == nil || !strings.HasPrefix(err.Error(), "serve decisions on bufconn: ") {
 		t.Errorf("serve on a closed listener: %v", err)
 	}
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := NewServer(&fakeTaker{}).Serve(stopped, bufconn.Listen(1)); err != nil {
+	if err := NewServer(&fakeTaker{}, nil).Serve(stopped, bufconn.Listen(1)); err != nil {
 		t.Errorf("serve after the end: %v", err)
 	}
 }

@@ -39,17 +39,24 @@ type Server struct {
 	health *health.Server
 }
 
-// NewServer returns a server that does nothing until Serve.
-func NewServer(a door.Agent) *Server {
-	s := &Server{health: health.NewServer(), grpc: grpc.NewServer(
+// NewServer returns a server that does nothing until Serve. Options are those of a listener that
+// others can reach: its TLS, and Verified. Other doors on the same port are registered by the
+// functions given.
+func NewServer(a door.Agent, options []grpc.ServerOption, others ...func(grpc.ServiceRegistrar)) *Server {
+	s := &Server{health: health.NewServer(), grpc: grpc.NewServer(append([]grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxTake), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshakeFor), grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingIdle, Timeout: pingFor}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-	)}
+	}, options...)...)}
 	pb.RegisterDecisionServiceServer(s.grpc, &decisions{agent: a})
+	for _, register := range others {
+		register(s.grpc)
+	}
+	for name := range s.grpc.GetServiceInfo() {
+		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
+	}
 	healthpb.RegisterHealthServer(s.grpc, s.health)
-	s.health.SetServingStatus(pb.DecisionService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	reflection.Register(s.grpc)
 	return s
 }

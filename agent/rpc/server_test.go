@@ -39,7 +39,13 @@ type fakeTaker struct {
 	mu    sync.Mutex
 	asked []asked
 	ids   []string
+
+	reservedBy map[string]string // tenants by id
 }
+
+func (f *fakeTaker) ReservedBy(id string) string { return f.reservedBy[id] }
+
+func (f *fakeTaker) Settle(string, int64) error { return nil }
 
 type asked struct {
 	tenant, dimension string
@@ -78,7 +84,7 @@ func served(t *testing.T, taker door.Agent) (conn *grpc.ClientConn, stop func() 
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)
 	var wg sync.WaitGroup
-	wg.Go(func() { result <- NewServer(taker).Serve(ctx, l) })
+	wg.Go(func() { result <- NewServer(taker, nil).Serve(ctx, l) })
 	conn, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 	if err != nil {

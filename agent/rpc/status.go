@@ -22,9 +22,9 @@ import (
 // domain is that of every ErrorInfo: its reasons are quotalease's own.
 const domain = "quotalease"
 
-// deniedStatus is the status of a denial: the answer itself, and the same again in the
+// DeniedStatus is the status of a denial: the answer itself, and the same again in the
 // details that generic clients know.
-func deniedStatus(what, tenant string, d agent.Decision) error {
+func DeniedStatus(what, tenant string, d agent.Decision) error {
 	key := quota.Key{Tenant: tenant, Dimension: d.Dimension}
 	violation := &errdetails.QuotaFailure_Violation{
 		Subject: "tenant:" + key.Tenant, Description: string(d.Reason), ApiService: pb.DecisionService_ServiceDesc.ServiceName,
@@ -42,8 +42,8 @@ func deniedStatus(what, tenant string, d agent.Decision) error {
 	return withDetails(codes.ResourceExhausted, fmt.Sprintf("%s %s: %s", what, key, d.Reason), details...)
 }
 
-// errorStatus is the status of a request that got no decision.
-func errorStatus(key quota.Key, err error) error {
+// ErrorStatus is the status of a request that got no decision.
+func ErrorStatus(key quota.Key, err error) error {
 	var unknown *agent.UnknownIDError
 	var field *quota.FieldError
 	retryIn, outage := door.Outage(err)
@@ -61,6 +61,15 @@ func errorStatus(key quota.Key, err error) error {
 		return status.Error(codes.DeadlineExceeded, err.Error())
 	}
 	return status.Error(codes.Internal, err.Error())
+}
+
+// errorStatusOfOthers is the status of a request for another's quota than the caller's.
+func errorStatusOfOthers(err error) error {
+	var field *quota.FieldError
+	if !errors.As(err, &field) {
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	return withDetails(codes.PermissionDenied, err.Error(), badField(field))
 }
 
 func badField(field *quota.FieldError) *errdetails.BadRequest {

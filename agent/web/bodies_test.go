@@ -26,6 +26,8 @@ type willing struct {
 	asked []string
 	last  plainBody
 	work  time.Duration // before an acquire is answered
+
+	reservedBy map[string]string // tenants by id
 }
 
 // plainBody is what an ordinary JSON reader reads of any body.
@@ -92,6 +94,8 @@ func (w *willing) Settle(id string, actual int64) error {
 	_, err := w.heard("settle", plainBody{ID: id, Actual: actual})
 	return err
 }
+
+func (w *willing) ReservedBy(id string) string { return w.reservedBy[id] }
 
 func (w *willing) Acquire(ctx context.Context, r agent.Acquire) (agent.Permit, error) {
 	b := plainBody{ID: r.ID, Tenant: r.Tenant, Operation: r.Operation, Times: r.Times, Takes: plainTakes(r.Takes),

@@ -19,9 +19,10 @@ const maxBody = 64 << 10
 
 // field is one name that a body may have, and what reads its value.
 type field struct {
-	name string
-	kind string // in words
-	read func(name string, value json.RawMessage) error
+	name   string
+	kind   string // in words
+	schema schema // of the value, for the description of the door
+	read   func(name string, value json.RawMessage) error
 }
 
 // readBody reads the one JSON object of a request into what its fields write to.
@@ -107,7 +108,7 @@ func names(fields []field) string {
 
 // text reads into s. Who leaves a field out says the same as who sends an empty one.
 func text(name string, s *string) field {
-	return field{name, "text", func(name string, value json.RawMessage) error {
+	return field{name, "text", schema{"type": "string"}, func(name string, value json.RawMessage) error {
 		if value[0] != '"' || json.Unmarshal(value, s) != nil || strings.ContainsRune(*s, utf8.RuneError) {
 			return &quota.FieldError{Field: name, Allowed: "text, without U+FFFD and unpaired surrogates"}
 		}
@@ -117,7 +118,7 @@ func text(name string, s *string) field {
 
 // optionalText reads into what is nil if it is not given.
 func optionalText(name string, s **string) field {
-	return field{name, "text", func(name string, value json.RawMessage) error {
+	return field{name, "text", schema{"type": "string"}, func(name string, value json.RawMessage) error {
 		*s = new(string)
 		return text(name, *s).read(name, value)
 	}}
@@ -125,7 +126,7 @@ func optionalText(name string, s **string) field {
 
 // whole reads a number from least to most into what is nil if it is not given.
 func whole(name string, n **int64, least, most int64) field {
-	return field{name, "whole number", func(name string, value json.RawMessage) error {
+	return field{name, "whole number", schema{"type": "integer", "minimum": least, "maximum": most}, func(name string, value json.RawMessage) error {
 		parsed, ok := readWhole(string(value))
 		if !ok || parsed < least || parsed > most {
 			return &quota.FieldError{Field: name, Allowed: door.Whole(least, most)}
@@ -137,7 +138,7 @@ func whole(name string, n **int64, least, most int64) field {
 
 // truth reads true or false.
 func truth(name string, b *bool) field {
-	return field{name, "true or false", func(name string, value json.RawMessage) error {
+	return field{name, "true or false", schema{"type": "boolean"}, func(name string, value json.RawMessage) error {
 		switch string(value) {
 		case "true", "false":
 			*b = value[0] == 't'
@@ -147,9 +148,10 @@ func truth(name string, b *bool) field {
 	}}
 }
 
-// list reads each element by one. It may hold 1 to most of them.
-func list(name, kind string, most int, one func(name string, value json.RawMessage) error) field {
-	return field{name, "list of " + kind, func(name string, value json.RawMessage) error {
+// list reads each element by one. It may hold 1 to most of them, each an object of fields.
+func list(name, kind string, most int, of []field, one func(name string, value json.RawMessage) error) field {
+	many := schema{"type": "array", "minItems": 1, "maxItems": most, "items": objectOf(of)}
+	return field{name, "list of " + kind, many, func(name string, value json.RawMessage) error {
 		bad := &quota.FieldError{Field: name, Allowed: "a list of 1 to " + strconv.Itoa(most) + " " + kind}
 		var elements []json.RawMessage
 		if value[0] != '[' || json.Unmarshal(value, &elements) != nil || len(elements) < 1 || len(elements) > most {

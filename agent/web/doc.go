@@ -25,8 +25,19 @@
 //   - Bad input names the field and what is allowed, and the agent is never asked. What JSON
 //     readers could read in two ways is bad input. (TestBadBodiesNameTheField,
 //     TestBadBodiesOfEveryPathNameTheField, FuzzTakeBody, FuzzEveryBody)
-//   - Forward auth charges the tenant that a trusted proxy names, and no other.
-//     (TestM4NoIdentityIs401, TestProxyNamesTheTenant)
-//   - nginx, which passes on only 401 and 403, can still answer 429. (TestNginxStyle)
+//   - What is no success is a problem of RFC 9457, with the members of the answer beside it.
+//     (TestAnswersByReason, TestO4OutageIsNot429)
+//   - Forward auth charges the tenant that is verified, and no other. (TestM4NoIdentityIs401,
+//     TestProxyNamesTheTenant, TestR4_4OnlyProxiesNameDimensionAndCost)
+//   - Where callers are verified they take, settle and release for themselves alone, and who is
+//     nobody is answered before the body is read. (TestVerifiedCallersTakeForThemselves,
+//     TestOthersReservationsDoNotExist, TestCallersWithoutIdentityAre401)
+//   - nginx, which passes on only 401 and 403, can still answer 429, and never takes a refusal
+//     for an agent that is away. (TestNginxStyle)
 //   - A page in a browser cannot spend a quota. (TestOtherOriginsAreRefused)
+//   - The door describes itself: the OpenAPI document is valid, names every path, and holds for
+//     real answers. (TestTheDescriptionIsValid, TestTheDescriptionIsCurrent, TestEveryPathIsDescribed,
+//     TestRealAnswersAreAsDescribed, TestReasonsAreThoseOfTheDocument,
+//     TestDimensionsAreDescribedAsTheyAreChecked)
+//   - A shell, Python and Node use it without packages. (TestEveryLanguage)
 package web

@@ -81,6 +81,27 @@ func post(h http.Handler, body string) *httptest.ResponseRecorder {
 	return w
 }
 
+// denied is the problem that a denial's members are in, and outage that of an outage's.
+func denied(members string) string {
+	why := map[string]string{
+		"exhausted": "the quota is spent", "leased_out": "what is left is with other agents", "too_large": "the cost is more than can ever pass",
+		"cold": "no lease has come yet", "unknown_tenant": "policy does not list the tenant",
+	}
+	var m struct{ Reason, Dimension string }
+	if err := json.Unmarshal([]byte(members), &m); err != nil {
+		panic(err)
+	}
+	return `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+		`"title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,` +
+		`"detail":"` + m.Dimension + ": " + why[m.Reason] + `","violated-policies":["` + m.Dimension + `"],` + members[1:]
+}
+
+func outage(members string) string {
+	return `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
+		`"title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,` +
+		`"detail":"the quota cannot be asked, and may have room",` + members[1:]
+}
+
 // expect holds a whole answer against what callers are promised: the headers named here and
 // no other, and the body.
 func expect(t *testing.T, w *httptest.ResponseRecorder, status int, body string, headers map[string]string) {
@@ -134,31 +155,35 @@ func TestAnswersByReason(t *testing.T) {
 			map[string]string{"Ratelimit-Policy": `"report_export";q=50`, "Ratelimit": `"report_export";r=7;t=3600`}},
 		{"exhausted",
 			agent.Decision{Reason: quota.Exhausted, Limit: quota.LimitOf(50000), RetryIn: hour, Reset: hour, PolicyVersion: 3}, 429,
-			`{"allowed":false,"reason":"exhausted","dimension":"report_export","limit":50000,"remaining":0,"retry_after_ms":3600000,"policy_version":3,"shadow":false,"reset_ms":3600000}`,
+			denied(`{"allowed":false,"reason":"exhausted","dimension":"report_export","limit":50000,"remaining":0,"retry_after_ms":3600000,"policy_version":3,"shadow":false,"reset_ms":3600000}`),
 			map[string]string{"Retry-After": "3600", "Ratelimit-Policy": `"report_export";q=50000`, "Ratelimit": `"report_export";r=0;t=3600`}},
 		{"leased_out", // Retry-After is never earlier than t
 			agent.Decision{Reason: quota.LeasedOut, Limit: quota.LimitOf(50000), Remaining: 12, RetryIn: 250 * time.Millisecond, Reset: hour, PolicyVersion: 3}, 429,
-			`{"allowed":false,"reason":"leased_out","dimension":"report_export","limit":50000,"remaining":12,"retry_after_ms":250,"policy_version":3,"shadow":false,"reset_ms":3600000}`,
+			denied(`{"allowed":false,"reason":"leased_out","dimension":"report_export","limit":50000,"remaining":12,"retry_after_ms":250,"policy_version":3,"shadow":false,"reset_ms":3600000}`),
 			map[string]string{"Retry-After": "1", "Ratelimit-Policy": `"report_export";q=50000`, "Ratelimit": `"report_export";r=12;t=1`}},
 		{"cold, the limit not heard of yet",
 			agent.Decision{Reason: quota.Cold, RetryIn: 40 * time.Millisecond}, 429,
-			`{"allowed":false,"reason":"cold","dimension":"report_export","limit":0,"remaining":0,"retry_after_ms":40,"policy_version":0,"shadow":false,"reset_ms":0}`,
+			denied(`{"allowed":false,"reason":"cold","dimension":"report_export","limit":0,"remaining":0,"retry_after_ms":40,"policy_version":0,"shadow":false,"reset_ms":0}`),
 			map[string]string{"Retry-After": "1"}},
 		{"unknown_tenant",
 			agent.Decision{Reason: quota.UnknownTenant, PolicyVersion: 3}, 429,
-			`{"allowed":false,"reason":"unknown_tenant","dimension":"report_export","limit":0,"remaining":0,"retry_after_ms":0,"policy_version":3,"shadow":false,"reset_ms":0}`,
+			denied(`{"allowed":false,"reason":"unknown_tenant","dimension":"report_export","limit":0,"remaining":0,"retry_after_ms":0,"policy_version":3,"shadow":false,"reset_ms":0}`),
 			map[string]string{"Ratelimit-Policy": `"report_export";q=0`, "Ratelimit": `"report_export";r=0`}},
 		{"limit 0 is zero",
 			agent.Decision{Reason: quota.TooLarge, PolicyVersion: 3}, 429,
-			`{"allowed":false,"reason":"too_large","dimension":"report_export","limit":0,"remaining":0,"retry_after_ms":0,"policy_version":3,"shadow":false,"reset_ms":0,"largest":0}`,
+			denied(`{"allowed":false,"reason":"too_large","dimension":"report_export","limit":0,"remaining":0,"retry_after_ms":0,"policy_version":3,"shadow":false,"reset_ms":0,"largest":0}`),
 			map[string]string{"Ratelimit-Policy": `"report_export";q=0`, "Ratelimit": `"report_export";r=0`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			w := post(serve(t, &fakeAgent{decision: tc.decision}, web.Config{}), body)
 			expect(t, w, tc.status, tc.body, tc.headers)
-			if got := w.Header().Get("Content-Type"); got != "application/json" {
-				t.Errorf("Content-Type: %q", got)
+			want := "application/json"
+			if tc.status >= 400 {
+				want = "application/problem+json"
+			}
+			if got := w.Header().Get("Content-Type"); got != want {
+				t.Errorf("Content-Type: %q, want %q", got, want)
 			}
 		})
 	}
@@ -171,7 +196,7 @@ func TestR1_3TooLargeSaysTheLargest(t *testing.T) {
 		Reason: quota.TooLarge, Limit: quota.LimitOf(10), Remaining: 10, Largest: 10, PolicyVersion: 1,
 	}}
 	expect(t, post(serve(t, f, web.Config{}), `{"tenant":"acme","dimension":"calls","cost":20}`), 429,
-		`{"allowed":false,"reason":"too_large","dimension":"calls","limit":10,"remaining":10,"retry_after_ms":0,"policy_version":1,"shadow":false,"reset_ms":0,"largest":10}`,
+		denied(`{"allowed":false,"reason":"too_large","dimension":"calls","limit":10,"remaining":10,"retry_after_ms":0,"policy_version":1,"shadow":false,"reset_ms":0,"largest":10}`),
 		map[string]string{"Ratelimit-Policy": `"calls";q=10`, "Ratelimit": `"calls";r=10`})
 }
 
@@ -183,18 +208,24 @@ func TestO4OutageIsNot429(t *testing.T) {
 		body   string
 		header string
 	}{
-		"next attempt known":  {&agent.UnavailableError{RetryIn: 1900 * time.Millisecond}, `{"allowed":false,"reason":"unavailable","retry_after_ms":1900}`, "2"},
-		"next attempt soon":   {&agent.UnavailableError{RetryIn: time.Millisecond}, `{"allowed":false,"reason":"unavailable","retry_after_ms":1}`, "1"},
-		"nothing known":       {&agent.UnavailableError{}, `{"allowed":false,"reason":"unavailable","retry_after_ms":1000}`, "1"},
-		"the agent stopped":   {agent.ErrStopped, `{"allowed":false,"reason":"unavailable","retry_after_ms":1000}`, "1"},
-		"the caller has left": {context.Canceled, `{"allowed":false,"reason":"unavailable","retry_after_ms":1000}`, "1"},
+		"next attempt known":  {&agent.UnavailableError{RetryIn: 1900 * time.Millisecond}, outage(`{"allowed":false,"reason":"unavailable","retry_after_ms":1900}`), "2"},
+		"next attempt soon":   {&agent.UnavailableError{RetryIn: time.Millisecond}, outage(`{"allowed":false,"reason":"unavailable","retry_after_ms":1}`), "1"},
+		"nothing known":       {&agent.UnavailableError{}, outage(`{"allowed":false,"reason":"unavailable","retry_after_ms":1000}`), "1"},
+		"the agent stopped":   {agent.ErrStopped, outage(`{"allowed":false,"reason":"unavailable","retry_after_ms":1000}`), "1"},
+		"the caller has left": {context.Canceled, outage(`{"allowed":false,"reason":"unavailable","retry_after_ms":1000}`), "1"},
 	} {
 		f := &fakeAgent{err: tc.err}
-		h := serve(t, f, web.Config{TrustTenantHeader: true})
+		h := serve(t, f, web.Config{Identity: proxied(t)})
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			expect(t, post(h, body), 503, tc.body, map[string]string{"Retry-After": tc.header})
-			expect(t, check(h, "/v1/check?dimension=calls&style=nginx", acme), 503, tc.body, map[string]string{"Retry-After": tc.header})
+			plain := map[string]string{"Retry-After": tc.header}
+			if name != "the caller has left" {
+				plain["X-Quota-Reason"] = "unavailable"
+			}
+			expect(t, check(h, "/v1/check?dimension=calls", acme), 503, tc.body, plain)
+			plain["X-Quota-Status"] = "503"
+			expect(t, check(h, "/v1/check?dimension=calls&style=nginx", acme), 403, tc.body, plain)
 		})
 	}
 }
@@ -235,7 +266,7 @@ func TestH2WhatIsLeft(t *testing.T) {
 		Reason: quota.Exhausted, Limit: quota.LimitOf(100), RetryIn: 40 * time.Second, Reset: 40 * time.Second, PolicyVersion: 1,
 	}}
 	expect(t, post(serve(t, f, web.Config{}), body), 429,
-		`{"allowed":false,"reason":"exhausted","dimension":"report_export","limit":100,"remaining":0,"retry_after_ms":40000,"policy_version":1,"shadow":false,"reset_ms":40000}`,
+		denied(`{"allowed":false,"reason":"exhausted","dimension":"report_export","limit":100,"remaining":0,"retry_after_ms":40000,"policy_version":1,"shadow":false,"reset_ms":40000}`),
 		map[string]string{"Retry-After": "40", "Ratelimit-Policy": `"report_export";q=100`, "Ratelimit": `"report_export";r=0;t=40`})
 }
 
@@ -273,7 +304,7 @@ func TestA5PeekIsAnsweredNotDenied(t *testing.T) {
 	expect(t, post(serve(t, full, web.Config{}), peek), 200,
 		`{"allowed":true,"reason":"","dimension":"report_export","limit":5,"remaining":5,"retry_after_ms":0,"policy_version":1,"shadow":false,"reset_ms":0}`,
 		map[string]string{"Ratelimit-Policy": `"report_export";q=5`, "Ratelimit": `"report_export";r=5`})
-	h := serve(t, empty, web.Config{TrustTenantHeader: true})
+	h := serve(t, empty, web.Config{Identity: proxied(t)})
 	expect(t, post(h, peek), 200,
 		`{"allowed":false,"reason":"exhausted","dimension":"report_export","limit":5,"remaining":0,"retry_after_ms":60000,"policy_version":1,"shadow":false,"reset_ms":60000}`,
 		map[string]string{"Ratelimit-Policy": `"report_export";q=5`, "Ratelimit": `"report_export";r=0;t=60`})

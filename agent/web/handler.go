@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quotalease/quotalease/agent/answer"
 	"github.com/quotalease/quotalease/agent/door"
+	"github.com/quotalease/quotalease/agent/identity"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -28,48 +30,62 @@ type Agent interface {
 
 // Config is what a handler is told.
 type Config struct {
-	Headers Headers // none: IETF
-	// TrustTenantHeader lets TenantHeader name the tenant at /v1/check. It is right only while
-	// nobody but a proxy that sets the header itself can reach the listener.
-	TrustTenantHeader bool
-	Metrics           http.Handler // of /metrics; none: 404
+	Headers answer.Headers // none: answer.IETF
+	// Identity tells whose a request is; none: nobody's, and /v1/check answers nobody.
+	Identity *identity.Verifier
+	// VerifiedCallers makes the paths that name a tenant in their body ask who the caller is.
+	VerifiedCallers bool
+	Metrics         http.Handler // of /metrics; none: 404
 }
 
 type handler struct {
-	agent   Agent
-	headers Headers
-	trust   bool
+	agent    Agent
+	headers  answer.Headers
+	identity *identity.Verifier
+	verify   bool
+	document []byte // what describe answers
 }
 
 // New returns the handler of all paths.
 func New(a Agent, cfg Config) (http.Handler, error) {
 	switch cfg.Headers {
 	case "":
-		cfg.Headers = IETF
-	case Off, IETF, XRateLimit:
+		cfg.Headers = answer.IETF
+	case answer.Off, answer.IETF, answer.XRateLimit:
 	default:
 		return nil, fmt.Errorf("configure HTTP door: %w", &quota.FieldError{Field: "headers", Allowed: "ietf, x-ratelimit or off"})
 	}
-	h := &handler{agent: a, headers: cfg.Headers, trust: cfg.TrustTenantHeader}
+	if cfg.Identity == nil {
+		nobody, err := identity.New(identity.Config{})
+		if err != nil {
+			return nil, err
+		}
+		cfg.Identity = nobody
+	}
+	h := &handler{agent: a, headers: cfg.Headers, identity: cfg.Identity, verify: cfg.VerifiedCallers, document: description(paths)}
 	foreign := http.NewCrossOriginProtection()
 	foreign.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusForbidden, "", "a page of another origin may not take")
+		answer.Refuse(w, http.StatusForbidden, "", "a page of another origin may not take")
 	}))
 	mux := http.NewServeMux()
-	for path, answer := range map[string]http.HandlerFunc{
-		"/v1/take": h.take, "/v1/reserve": h.reserve, "/v1/settle": h.settle,
-		"/v1/acquire": h.acquire, "/v1/renew": h.renew, "/v1/release": h.release,
-	} {
-		mux.Handle(path, only(foreign.Handler(answer), http.MethodPost))
-	}
-	mux.Handle("/v1/check", only(http.HandlerFunc(h.check), http.MethodGet))
-	mux.Handle("/healthz", only(http.HandlerFunc(live), http.MethodGet, http.MethodHead))
-	mux.Handle("/readyz", only(http.HandlerFunc(h.ready), http.MethodGet, http.MethodHead))
-	if cfg.Metrics != nil {
-		mux.Handle("/metrics", only(cfg.Metrics, http.MethodGet, http.MethodHead))
+	for _, p := range paths {
+		serve := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(h, w, r) }))
+		switch {
+		case p.name == metricsPath && cfg.Metrics == nil:
+			continue
+		case p.name == metricsPath:
+			serve = cfg.Metrics
+		case p.method == http.MethodPost:
+			serve = foreign.Handler(h.verified(serve.ServeHTTP))
+		}
+		methods := []string{p.method}
+		if p.head {
+			methods = append(methods, http.MethodHead)
+		}
+		mux.Handle(p.name, only(serve, methods...))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusNotFound, "", "paths are /v1/take, /v1/reserve, /v1/settle, /v1/acquire, /v1/renew, /v1/release, /v1/check, /healthz, /readyz and /metrics")
+		answer.Refuse(w, http.StatusNotFound, "", "paths are "+pathNames())
 	})
 	return mux, nil
 }
@@ -84,14 +100,20 @@ func only(next http.Handler, methods ...string) http.Handler {
 			}
 		}
 		w.Header().Set("Allow", allow)
-		refuse(w, http.StatusMethodNotAllowed, "", "allowed here: "+allow)
+		answer.Refuse(w, http.StatusMethodNotAllowed, "", "allowed here: "+allow)
 	})
 }
 
 // live answers as long as the process does.
-func live(w http.ResponseWriter, _ *http.Request) {
+func (*handler) live(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintln(w, "alive")
+}
+
+// describe answers GET /openapi.json.
+func (h *handler) describe(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(h.document) // a caller who has left cannot be told
 }
 
 func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/answer"
 	"github.com/quotalease/quotalease/agent/web"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
@@ -22,17 +23,17 @@ func TestR4_1HeadersOnRequest(t *testing.T) {
 	unlimited := agent.Decision{Allowed: true, Limit: quota.NoLimit, PolicyVersion: 1}
 	all := []string{"Retry-After", "RateLimit-Policy", "RateLimit", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Retry-After"}
 	for _, tc := range []struct {
-		headers  web.Headers
+		headers  answer.Headers
 		decision agent.Decision
 		want     [6]string
 	}{
 		{"", denied, [6]string{"2", `"report_export";q=10`, `"report_export";r=0;t=2`}},
-		{web.IETF, allowed, [6]string{"", `"report_export";q=10`, `"report_export";r=4;t=3600`}},
-		{web.XRateLimit, denied, [6]string{"2", `"report_export";q=10`, `"report_export";r=0;t=2`, "10", "0", "2"}},
-		{web.XRateLimit, allowed, [6]string{"", `"report_export";q=10`, `"report_export";r=4;t=3600`, "10", "4", ""}},
-		{web.XRateLimit, unlimited, [6]string{}},
-		{web.Off, denied, [6]string{"2"}},
-		{web.Off, allowed, [6]string{}},
+		{answer.IETF, allowed, [6]string{"", `"report_export";q=10`, `"report_export";r=4;t=3600`}},
+		{answer.XRateLimit, denied, [6]string{"2", `"report_export";q=10`, `"report_export";r=0;t=2`, "10", "0", "2"}},
+		{answer.XRateLimit, allowed, [6]string{"", `"report_export";q=10`, `"report_export";r=4;t=3600`, "10", "4", ""}},
+		{answer.XRateLimit, unlimited, [6]string{}},
+		{answer.Off, denied, [6]string{"2"}},
+		{answer.Off, allowed, [6]string{}},
 	} {
 		w := post(serve(t, &fakeAgent{decision: tc.decision}, web.Config{Headers: tc.headers}), body)
 		for i, name := range all {
@@ -112,7 +113,7 @@ type read struct {
 }
 
 func answered(t *rapid.T, d agent.Decision) (read, http.Header) {
-	h, err := web.New(&fakeAgent{decision: d}, web.Config{Headers: web.XRateLimit})
+	h, err := web.New(&fakeAgent{decision: d}, web.Config{Headers: answer.XRateLimit})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,12 +4,13 @@ import (
 	"net/http"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/answer"
 	"github.com/quotalease/quotalease/agent/door"
 )
 
 // reserved is the answer to a reserve that was allowed.
 type reserved struct {
-	answer
+	answer.Decision
 	ID       string `json:"id"`
 	Estimate int64  `json:"estimate"`
 }
@@ -25,10 +26,11 @@ func (h *handler) reserve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	var req door.Reservation
 	var estimate *int64
-	if err := readBody(w, r, []field{
-		text("tenant", &req.Tenant), text("dimension", &req.Dimension), whole("estimate", &estimate, 1, agent.MaxCost),
-		truth("maximum", &req.Maximum), optionalText("id", &req.ID),
-	}); err != nil {
+	err := readBody(w, r, reserveFields(&req, &estimate))
+	if err == nil {
+		err = own(r, &req.Tenant)
+	}
+	if err != nil {
 		h.noDecision(w, err)
 		return
 	}
@@ -40,10 +42,10 @@ func (h *handler) reserve(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.noDecision(w, err)
 	case !made.Allowed:
-		h.deny(w, http.StatusTooManyRequests, made.Decision)
+		answer.Deny(w, h.headers, made.Decision)
 	default:
-		h.describe(w.Header(), made.Decision)
-		writeJSON(w, http.StatusOK, reserved{answerOf(made.Decision), made.ID, req.Estimate})
+		h.headers.Describe(w.Header(), made.Decision)
+		answer.JSON(w, http.StatusOK, reserved{answer.Of(made.Decision), made.ID, req.Estimate})
 	}
 }
 
@@ -52,13 +54,28 @@ func (h *handler) settle(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	var id string
 	var actual *int64
-	err := readBody(w, r, []field{text("id", &id), whole("actual", &actual, 0, agent.MaxCost)})
+	err := readBody(w, r, settleFields(&id, &actual))
 	if err == nil {
-		err = door.Settle(h.agent, id, actual)
+		if caller, known := r.Context().Value(callerKey{}).(string); known {
+			err = door.SettleOwn(h.agent, caller, id, actual)
+		} else {
+			err = door.Settle(h.agent, id, actual)
+		}
 	}
 	if err != nil {
 		h.noDecision(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, settled{id, *actual})
+	answer.JSON(w, http.StatusOK, settled{id, *actual})
+}
+
+func reserveFields(req *door.Reservation, estimate **int64) []field {
+	return []field{
+		text("tenant", &req.Tenant), text("dimension", &req.Dimension), whole("estimate", estimate, 1, agent.MaxCost),
+		truth("maximum", &req.Maximum), optionalText("id", &req.ID),
+	}
+}
+
+func settleFields(id *string, actual **int64) []field {
+	return []field{text("id", id), whole("actual", actual, 0, agent.MaxCost)}
 }

@@ -4,12 +4,13 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/quotalease/quotalease/agent/answer"
 	"github.com/quotalease/quotalease/agent/door"
 )
 
 // acquired is the answer to an acquire that was allowed.
 type acquired struct {
-	answer
+	answer.Decision
 	ID        string `json:"id"`
 	ExpiresMs int64  `json:"expires_ms"`
 	WaitedMs  int64  `json:"waited_ms"`
@@ -31,8 +32,10 @@ func (h *handler) acquire(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	var req door.Acquisition
 	var hold, wait *int64
-	err := readBody(w, r, append(requestFields(&req.Request),
-		whole("hold_ms", &hold, 0, door.MaxHoldMs), whole("wait_ms", &wait, 0, door.MaxWaitMs)))
+	err := readBody(w, r, acquireFields(&req, &hold, &wait))
+	if err == nil {
+		err = own(r, &req.Tenant)
+	}
 	if err != nil {
 		h.noDecision(w, err)
 		return
@@ -55,10 +58,10 @@ func (h *handler) acquire(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.noDecision(w, err)
 	case !p.Allowed:
-		h.deny(w, http.StatusTooManyRequests, p.Decision)
+		answer.Deny(w, h.headers, p.Decision)
 	default:
-		h.describe(w.Header(), p.Decision)
-		writeJSON(w, http.StatusOK, acquired{answerOf(p.Decision), p.ID, wholeMs(p.Expires), wholeMs(p.Waited)})
+		h.headers.Describe(w.Header(), p.Decision)
+		answer.JSON(w, http.StatusOK, acquired{answer.Of(p.Decision), p.ID, wholeMs(p.Expires), wholeMs(p.Waited)})
 	}
 }
 
@@ -73,7 +76,7 @@ func (h *handler) renew(w http.ResponseWriter, r *http.Request) {
 		h.noDecision(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, renewed{id, wholeMs(left)})
+	answer.JSON(w, http.StatusOK, renewed{id, wholeMs(left)})
 }
 
 // release answers POST /v1/release.
@@ -86,14 +89,22 @@ func (h *handler) release(w http.ResponseWriter, r *http.Request) {
 		h.noDecision(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, released{id})
+	answer.JSON(w, http.StatusOK, released{id})
 }
 
 func readPermit(w http.ResponseWriter, r *http.Request) (tenant, id string, err error) {
 	w.Header().Set("Cache-Control", "no-store")
-	err = readBody(w, r, []field{text("tenant", &tenant), text("id", &id)})
+	if err = readBody(w, r, permitFields(&tenant, &id)); err == nil {
+		err = own(r, &tenant)
+	}
 	return tenant, id, err
 }
+
+func acquireFields(req *door.Acquisition, hold, wait **int64) []field {
+	return append(requestFields(&req.Request), whole("hold_ms", hold, 0, door.MaxHoldMs), whole("wait_ms", wait, 0, door.MaxWaitMs))
+}
+
+func permitFields(tenant, id *string) []field { return []field{text("tenant", tenant), text("id", id)} }
 
 // wholeMs rounds down: who renews within what is left comes in time.
 func wholeMs(d time.Duration) int64 { return d.Milliseconds() }

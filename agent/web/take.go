@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/answer"
 	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/agent/door"
 )
@@ -14,7 +15,11 @@ import (
 func (h *handler) take(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	var req door.Request
-	if err := readBody(w, r, requestFields(&req)); err != nil {
+	err := readBody(w, r, requestFields(&req))
+	if err == nil {
+		err = own(r, &req.Tenant)
+	}
+	if err != nil {
 		h.noDecision(w, err)
 		return
 	}
@@ -23,10 +28,10 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.noDecision(w, err)
 	case !d.Allowed && !req.Peek():
-		h.deny(w, http.StatusTooManyRequests, d)
+		answer.Deny(w, h.headers, d)
 	default:
-		h.describe(w.Header(), d)
-		writeJSON(w, http.StatusOK, answerOf(d))
+		h.headers.Describe(w.Header(), d)
+		answer.JSON(w, http.StatusOK, answer.Of(d))
 	}
 }
 
@@ -34,10 +39,10 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request) {
 func requestFields(req *door.Request) []field {
 	return []field{
 		text("tenant", &req.Tenant), text("dimension", &req.Dimension), whole("cost", &req.Cost, 0, agent.MaxCost),
-		optionalText("id", &req.ID), list("takes", "{dimension, cost}", agent.MaxTakes, func(name string, value json.RawMessage) error {
+		optionalText("id", &req.ID), list("takes", "{dimension, cost}", agent.MaxTakes, takeFields(new(string), new(*int64)), func(name string, value json.RawMessage) error {
 			var dimension string
 			var cost *int64
-			if err := readObject(value, name, name+".", []field{text("dimension", &dimension), whole("cost", &cost, 1, agent.MaxCost)}); err != nil {
+			if err := readObject(value, name, name+".", takeFields(&dimension, &cost)); err != nil {
 				return err
 			}
 			t := core.DimensionCost{Dimension: dimension, Cost: 1}
@@ -49,4 +54,9 @@ func requestFields(req *door.Request) []field {
 		}),
 		text("operation", &req.Operation), whole("times", &req.Times, 1, agent.MaxCost),
 	}
+}
+
+// takeFields are those of one of several takes.
+func takeFields(dimension *string, cost **int64) []field {
+	return []field{text("dimension", dimension), whole("cost", cost, 1, agent.MaxCost)}
 }

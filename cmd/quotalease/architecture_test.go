@@ -68,8 +68,10 @@ var arrows = []struct {
 	{"cmd", []string{"agent", "cmd", "controlplane", "ledger", "migrations", "proto", "sim"}},
 	{"sim", []string{"agent", "controlplane", "ledger", "proto", "sim"}},
 	{"controlplane", []string{"controlplane", "ledger", "proto"}},
+	{"agent/agenttest", []string{"controlplane", "ledger", "proto"}},
 	{"agent", []string{"agent", "ledger/quota", "proto"}},
 	{"ledger/ledgertest", []string{"ledger", "migrations"}},
+	{"ledger/quota/descriptor", []string{"ledger/quota"}},
 	{"ledger/quota", nil},
 	{"ledger/tokenbucket", []string{"ledger/quota"}},
 	{"ledger/postgres", []string{"ledger"}},
@@ -86,7 +88,9 @@ var foreign = []struct {
 }{
 	{"github.com/jackc/pgx", []string{"ledger/postgres", "ledger/ledgertest", "migrations", "controlplane/policy/pglog", "cmd"}},
 	{"github.com/pressly/goose", []string{"migrations"}},
-	{"google.golang.org/grpc", []string{"agent/rpc", "controlplane/rpc", "proto", "cmd"}},
+	{"github.com/envoyproxy/go-control-plane", []string{"agent/rls"}},
+	{"google.golang.org/grpc", []string{"agent/rpc", "agent/rls", "agent/grpcquota", "agent/agenttest", "controlplane/rpc", "proto", "cmd"}},
+	{"github.com/go-jose/go-jose", []string{"agent/identity"}},
 	{"github.com/spf13/cobra", []string{"cmd"}},
 }
 
@@ -122,8 +126,8 @@ func TestImportsPointOneWay(t *testing.T) {
 }
 
 // clockRooms are where time.Now may be called: edges, and constructors of shells.
-var clockRooms = []string{"cmd", "agent/clock.go", "agent/clock_other.go", "agent/agent.go", "agent/run.go", "agent/metrics.go",
-	"agent/rpc", "agent/web", "controlplane/rpc", "controlplane/controlplane.go", "ledger/postgres", "ledger/ledgertest", "migrations"}
+var clockRooms = []string{"cmd", "agent/clock.go", "agent/clock_other.go", "agent/agent.go", "agent/wait.go", "agent/run.go", "agent/metrics.go",
+	"agent/agenttest", "agent/rpc", "agent/web", "controlplane/rpc", "controlplane/controlplane.go", "ledger/postgres", "ledger/ledgertest", "migrations"}
 
 func TestRulesReadNoClock(t *testing.T) {
 	t.Parallel()
@@ -194,7 +198,7 @@ func TestTheDrawingMatchesTheFolders(t *testing.T) {
 	}
 	drawing, _, _ := strings.Cut(rest, "<!-- /architecture -->")
 	inDrawing := map[string]bool{}
-	for _, m := range regexp.MustCompile(`\b((?:agent|cmd|controlplane|ledger|migrations|proto|sim)(?:/[a-z0-9]+)*)\b`).FindAllString(drawing, -1) {
+	for _, m := range regexp.MustCompile(`\b((?:agent|cmd|controlplane|deploy|ledger|migrations|proto|sim)(?:/[a-z0-9]+)*)\b`).FindAllString(drawing, -1) {
 		inDrawing[m] = true
 		if info, err := os.Stat(filepath.Join("..", "..", m)); err != nil || !info.IsDir() {
 			t.Errorf("the drawing shows %s, which is no folder", m)

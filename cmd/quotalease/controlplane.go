@@ -69,7 +69,7 @@ func (sh *shell) runControlPlane(ctx context.Context, f controlFlags) error {
 	// An address that may not be used is told before the database is asked; the doors open
 	// only when there is somebody behind them.
 	for flag, addr := range map[string]string{"--grpc": f.grpc, "--http": f.http} {
-		if _, err := loopbackAddr(ctx, net.DefaultResolver.LookupNetIP, flag, addr); err != nil {
+		if _, err := listenAddr(ctx, net.DefaultResolver.LookupNetIP, flag, addr, loopbackOnly); err != nil {
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func (sh *shell) runControlPlane(ctx context.Context, f controlFlags) error {
 	if err != nil {
 		return err
 	}
-	open, err := openDoors(ctx, f.grpc, f.http)
+	open, err := openDoors(ctx, f.grpc, f.http, loopbackOnly)
 	if err != nil {
 		return err
 	}

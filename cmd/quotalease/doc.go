@@ -45,4 +45,6 @@
 //   - A replay that nobody answers is an outage. (TestReplayToNobodyIsAnOutage)
 //   - A demo's result fits a terminal and says what it shows. (TestDemoTableFitsATerminal)
 //   - Listeners stay on loopback. (TestListenersStayOnLoopback, TestOtherAddressesAreRefused)
+//     Only an agent's may leave it, with TLS and callers who are verified.
+//     (TestWhatAnOpenListenerNeeds, TestAnOpenAgentAsksWhoIsThere, TestIdentityFlagsThatAreRefused)
 package main

@@ -11,11 +11,19 @@ import (
 // lookup resolves a host name, as net.Resolver.LookupNetIP does.
 type lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
+// loopbackOnly is what any other address needs where nothing checks who the caller is.
+const loopbackOnly = "identity, which is not built yet"
+
 // listenLoopback listens on a TCP address of this machine that no other can reach. Whoever
-// reaches a port may use it, because nothing checks identities yet; so every other address
-// is refused. The flag is named in what the user reads.
+// reaches the port may use it, so every other address is refused. The flag is named in what the
+// user reads.
 func listenLoopback(ctx context.Context, flag, addr string) (net.Listener, error) {
-	local, err := loopbackAddr(ctx, net.DefaultResolver.LookupNetIP, flag, addr)
+	return listen(ctx, flag, addr, loopbackOnly)
+}
+
+// listen listens on a TCP address; on one that others can reach only if that needs nothing more.
+func listen(ctx context.Context, flag, addr, needs string) (net.Listener, error) {
+	local, err := listenAddr(ctx, net.DefaultResolver.LookupNetIP, flag, addr, needs)
 	if err != nil {
 		return nil, err
 	}
@@ -26,9 +34,10 @@ func listenLoopback(ctx context.Context, flag, addr string) (net.Listener, error
 	return l, nil
 }
 
-// loopbackAddr resolves an address once, so that what was checked is what is listened on. An
-// empty host means 127.0.0.1, never all interfaces.
-func loopbackAddr(ctx context.Context, resolve lookup, flag, addr string) (netip.AddrPort, error) {
+// listenAddr resolves an address once, so that what was checked is what is listened on. An
+// empty host means 127.0.0.1, never all interfaces. needs says what has to be given before an
+// address that others can reach is allowed; empty: it is.
+func listenAddr(ctx context.Context, resolve lookup, flag, addr, needs string) (netip.AddrPort, error) {
 	host, service, err := net.SplitHostPort(addr)
 	if err != nil {
 		return netip.AddrPort{}, misuse("%s: %q; allowed: host:port, e.g. 127.0.0.1:7600", flag, addr)
@@ -47,9 +56,9 @@ func loopbackAddr(ctx context.Context, resolve lookup, flag, addr string) (netip
 		}
 	}
 	for _, ip := range found {
-		if !ip.Unmap().IsLoopback() || ip.Zone() != "" {
-			return netip.AddrPort{}, misuse("%s: %s is not a loopback address: any other needs identity, which is not built yet;"+
-				" allowed: 127.0.0.0/8, ::1, localhost", flag, addr)
+		if needs != "" && (!ip.Unmap().IsLoopback() || ip.Zone() != "") {
+			return netip.AddrPort{}, misuse("%s: %s is not a loopback address: any other needs %s;"+
+				" allowed: 127.0.0.0/8, ::1, localhost", flag, addr, needs)
 		}
 	}
 	if len(found) == 0 {

@@ -35,7 +35,7 @@ func TestListenersStayOnLoopback(t *testing.T) {
 		"here.test:7600":          "127.0.0.7:7600",
 		"mapped.test:7600":        "127.0.0.1:7600",
 	} {
-		got, err := loopbackAddr(t.Context(), names, "--grpc", addr)
+		got, err := listenAddr(t.Context(), names, "--grpc", addr, loopbackOnly)
 		if err != nil || got.String() != want {
 			t.Errorf("%s: %s, %v; want %s", addr, got, err, want)
 		}
@@ -63,7 +63,7 @@ func TestOtherAddressesAreRefused(t *testing.T) {
 		"2130706433.test:7600":  "resolve 2130706433.test",
 		"127.0.0.1.example.:76": "resolve 127.0.0.1.example.",
 	} {
-		got, err := loopbackAddr(t.Context(), names, "--grpc", addr)
+		got, err := listenAddr(t.Context(), names, "--grpc", addr, loopbackOnly)
 		if err == nil {
 			t.Errorf("%q: listens on %s, want a refusal", addr, got)
 			continue
@@ -98,7 +98,7 @@ func FuzzLoopbackAddr(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, addr string) {
-		got, err := loopbackAddr(t.Context(), names, "--grpc", addr)
+		got, err := listenAddr(t.Context(), names, "--grpc", addr, loopbackOnly)
 		if err == nil && (!got.Addr().IsLoopback() || got.Addr().Zone() != "") {
 			t.Errorf("%q: listens on %s", addr, got)
 		}

@@ -167,18 +167,33 @@ func (sh *shell) showApplied(reply *pb.ApplyPolicyReply, dryRun bool) error {
 }
 
 func newPolicyExplainCommand(sh *shell) *cobra.Command {
-	return &cobra.Command{
-		Use:   "explain TENANT DIMENSION",
+	var descriptor string
+	cmd := &cobra.Command{
+		Use:   "explain TENANT DIMENSION | --descriptor DOMAIN/KEY=VALUE,...",
 		Short: "Say which rule sets a tenant's limit, and why",
 		Long: `Explain names the limit that holds for a tenant in a dimension now, the rule that decided
-(override, plan or default) and why the others did not.`,
-		Example: `  quotalease policy explain acme report_export`,
-		Args:    arguments(2, 2, "a tenant and a dimension"),
+(override, plan or default) and why the others did not.
+
+With --descriptor it begins with what Envoy sends to a rate limit service, a domain and a
+descriptor, and names the rule of the policy that matches it, and the tenant and dimension that
+it is counted on. Write %2C for a comma in a value, %2F for a slash in a domain.`,
+		Example: `  quotalease policy explain acme report_export
+  quotalease policy explain --descriptor messaging/message_type=marketing,to_number=+8210`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			request := &pb.ExplainPolicyRequest{Key: &pb.Key{Tenant: args[0], Dimension: args[1]}}
-			return explain(cmd.Context(), sh, request)
+			if descriptor != "" {
+				return sh.explainDescriptor(cmd.Context(), descriptor)
+			}
+			return explain(cmd.Context(), sh, &pb.ExplainPolicyRequest{Key: &pb.Key{Tenant: args[0], Dimension: args[1]}})
 		},
 	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if descriptor != "" {
+			return arguments(0, 0, "none beside --descriptor")(cmd, args)
+		}
+		return arguments(2, 2, "a tenant and a dimension")(cmd, args)
+	}
+	cmd.Flags().StringVar(&descriptor, "descriptor", "", "domain and descriptor of a rate limit service's request")
+	return cmd
 }
 
 type explainView struct {
@@ -195,9 +210,17 @@ type explainView struct {
 }
 
 func explain(ctx context.Context, sh *shell, request *pb.ExplainPolicyRequest) error {
-	reply, err := ask(ctx, sh, "explain policy", pb.AdminServiceClient.ExplainPolicy, request)
+	view, err := sh.explained(ctx, request)
 	if err != nil {
 		return err
+	}
+	return sh.show(view, func(w io.Writer) error { return writeLines(w, view.Lines) })
+}
+
+func (sh *shell) explained(ctx context.Context, request *pb.ExplainPolicyRequest) (explainView, error) {
+	reply, err := ask(ctx, sh, "explain policy", pb.AdminServiceClient.ExplainPolicy, request)
+	if err != nil {
+		return explainView{}, err
 	}
 	view := explainView{
 		Tenant: request.GetKey().GetTenant(), Dimension: request.GetKey().GetDimension(),
@@ -207,5 +230,50 @@ func explain(ctx context.Context, sh *shell, request *pb.ExplainPolicyRequest) e
 	view.Limit, view.Unlimited = amount(reply.GetLimit())
 	view.Rate = given(reply.GetRate())
 	view.Budget, view.BudgetUnlimited = amount(reply.GetBudget())
-	return sh.show(view, func(w io.Writer) error { return writeLines(w, view.Lines) })
+	return view, nil
+}
+
+type descriptorView struct {
+	Descriptor string       `json:"descriptor"`
+	Match      *string      `json:"match"` // of the rule that matches; null: none does
+	Name       string       `json:"name"`  // of the rule
+	Unlimited  bool         `json:"unlimited"`
+	Shadow     bool         `json:"shadow"`
+	Tenant     *string      `json:"tenant"`    // null: it is not counted, or its values can be no tenant's name
+	Dimension  *string      `json:"dimension"` // null: as tenant
+	Lines      []string     `json:"lines"`
+	Limit      *explainView `json:"limit"` // of tenant and dimension
+}
+
+// explainDescriptor says where a request of a rate limit service is counted, and which limit
+// it meets there.
+func (sh *shell) explainDescriptor(ctx context.Context, text string) error {
+	doc, err := sh.storedDocument(ctx, 0)
+	if err != nil {
+		return err
+	}
+	found, err := doc.Snapshot(0).ExplainDescriptor(text)
+	if err != nil {
+		return misuse("--%w", err)
+	}
+	view := descriptorView{Descriptor: text, Lines: found.Lines}
+	if r := found.Rule; r != nil {
+		match := r.String()
+		view.Match, view.Name, view.Unlimited, view.Shadow = &match, r.Name, r.Unlimited(), r.Shadow
+	}
+	if key := found.Key; key.Dimension != "" {
+		view.Tenant, view.Dimension = &key.Tenant, &key.Dimension
+		limit, err := sh.explained(ctx, &pb.ExplainPolicyRequest{Key: &pb.Key{Tenant: key.Tenant, Dimension: key.Dimension}})
+		if err != nil {
+			return err
+		}
+		view.Limit = &limit
+	}
+	return sh.show(view, func(w io.Writer) error {
+		lines := view.Lines
+		if view.Limit != nil {
+			lines = append(append(lines, ""), view.Limit.Lines...)
+		}
+		return writeLines(w, lines)
+	})
 }

@@ -22,13 +22,13 @@ type doors struct {
 	grpc, http net.Listener
 }
 
-// openDoors listens on both addresses, or on none.
-func openDoors(ctx context.Context, grpcAddr, httpAddr string) (doors, error) {
-	g, err := listenLoopback(ctx, "--grpc", grpcAddr)
+// openDoors listens on both addresses, or on none. needs is as in listenAddr.
+func openDoors(ctx context.Context, grpcAddr, httpAddr, needs string) (doors, error) {
+	g, err := listen(ctx, "--grpc", grpcAddr, needs)
 	if err != nil {
 		return doors{}, err
 	}
-	h, err := listenLoopback(ctx, "--http", httpAddr)
+	h, err := listen(ctx, "--http", httpAddr, needs)
 	if err != nil {
 		_ = g.Close()
 		return doors{}, err

@@ -125,6 +125,7 @@ type Agent struct {
 // StartAgent starts an agent in a region. Empty addresses mean free ports.
 func (s *Stage) StartAgent(ctx context.Context, region, grpcAddr, httpAddr string) (*Agent, error) {
 	p, err := Spawn(s.binary, "agent "+region, nil, s.childLog(), "agent", "--region", region, "--name", "agent-"+region,
+		"--trusted-proxy", "127.0.0.1", "--trusted-proxy", "::1", // a proxy to play with is on this machine
 		"--control-plane", s.controlGRPC, "--grpc", cmp.Or(grpcAddr, freePort), "--http", cmp.Or(httpAddr, freePort))
 	if err != nil {
 		return nil, err

@@ -1,0 +1,146 @@
+package answer
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// Decision is a decision as callers read it.
+type Decision struct {
+	Allowed       bool         `json:"allowed"`
+	Reason        quota.Reason `json:"reason"`
+	Dimension     string       `json:"dimension"` // which decided
+	Limit         any          `json:"limit"`     // a number, or the word unlimited
+	Remaining     any          `json:"remaining"`
+	RetryAfterMs  int64        `json:"retry_after_ms"`
+	PolicyVersion int64        `json:"policy_version"`
+	Shadow        bool         `json:"shadow"`
+	ResetMs       int64        `json:"reset_ms"`
+	Largest       *int64       `json:"largest,omitempty"` // with too_large
+}
+
+// Of is what callers read of a decision.
+func Of(d agent.Decision) Decision {
+	a := Decision{
+		Allowed: d.Allowed, Reason: d.Reason, Dimension: d.Dimension, Limit: int64(d.Limit.Units), Remaining: max(0, int64(d.Remaining)),
+		RetryAfterMs: agent.RoundUp(d.RetryIn, time.Millisecond), PolicyVersion: d.PolicyVersion, Shadow: d.Shadow,
+		ResetMs: agent.RoundUp(d.Reset, time.Millisecond),
+	}
+	if d.Limit.Unlimited {
+		a.Limit, a.Remaining = "unlimited", "unlimited"
+	}
+	if d.Reason == quota.TooLarge {
+		largest := max(0, int64(d.Largest))
+		a.Largest = &largest
+	}
+	return a
+}
+
+// The problem types of RFC 9457 that the IANA registry has for us.
+const (
+	QuotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	ReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+)
+
+// Problem begins every answer that is no success, as RFC 9457 writes it.
+type Problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+}
+
+// Denial is a decision that the answer is no.
+type Denial struct {
+	Problem
+	Violated []string `json:"violated-policies"`
+	Decision
+}
+
+// Deny answers a request that was denied.
+func Deny(w http.ResponseWriter, headers Headers, d agent.Decision) {
+	headers.Describe(w.Header(), d)
+	if s := d.RetryAfter(); s > 0 {
+		w.Header().Set("Retry-After", strconv.FormatInt(s, 10))
+	}
+	writeProblem(w, http.StatusTooManyRequests, Denial{
+		Problem: Problem{QuotaExceeded, "Request cannot be satisfied as assigned quota has been exceeded",
+			http.StatusTooManyRequests, d.Dimension + ": " + why(d)},
+		Violated: []string{d.Dimension}, Decision: Of(d),
+	})
+}
+
+// why is a denial's reason in words.
+func why(d agent.Decision) string {
+	switch d.Reason {
+	case quota.Exhausted:
+		return "the quota is spent"
+	case quota.LeasedOut:
+		return "what is left is with other agents"
+	case quota.TooLarge:
+		return "the cost is more than can ever pass"
+	case quota.Cold:
+		return "no lease has come yet"
+	case quota.UnknownTenant:
+		return "policy does not list the tenant"
+	}
+	return string(d.Reason)
+}
+
+// Outage is an answer that decides nothing: what it would say of the quota is not known.
+type Outage struct {
+	Problem
+	Allowed      bool         `json:"allowed"`
+	Reason       quota.Reason `json:"reason"`
+	RetryAfterMs int64        `json:"retry_after_ms"`
+}
+
+// Unavailable answers a request that got no decision, because of an outage.
+func Unavailable(w http.ResponseWriter, retryIn time.Duration) {
+	w.Header().Set("Retry-After", strconv.FormatInt(agent.RoundUp(retryIn, time.Second), 10))
+	writeProblem(w, http.StatusServiceUnavailable, Outage{
+		Problem: Problem{ReducedCapacity, "Request cannot be satisfied due to temporary server capacity constraints",
+			http.StatusServiceUnavailable, "the quota cannot be asked, and may have room"},
+		Reason: quota.Unavailable, RetryAfterMs: agent.RoundUp(retryIn, time.Millisecond),
+	})
+}
+
+// Refusal is a refusal of a request, and the field it is about.
+type Refusal struct {
+	Problem
+	Field string `json:"field,omitempty"`
+}
+
+// Refuse answers a request that is refused for what it is. field may be empty.
+func Refuse(w http.ResponseWriter, status int, field, allowed string) {
+	detail := allowed
+	if field != "" {
+		detail = field + ": " + allowed
+	}
+	writeProblem(w, status, Refusal{Problem{"about:blank", http.StatusText(status), status, detail}, field})
+}
+
+func writeProblem(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	write(w, status, body)
+}
+
+// JSON answers with a body.
+func JSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	write(w, status, body)
+}
+
+func write(w http.ResponseWriter, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // our own small structs
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // a caller who has left cannot be told
+}

@@ -1,0 +1,68 @@
+package core
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/quotalease/quotalease/ledger/quota"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+func ruledCatalogue(version int64, rules ...*pb.Descriptor) *pb.Catalogue {
+	return &pb.Catalogue{PolicyVersion: version, Descriptors: rules, Dimensions: []*pb.Dimension{
+		{Name: "exports", Kind: "period", Class: "hard", Limit: 1000, Period: &pb.Period{Every: "day", Timezone: "Asia/Seoul"}, TtlUs: 10_000_000},
+		{Name: "calls", Kind: "rate", Class: "hard", Limit: 20, Rate: &pb.Rate{Units: 10, PerUs: 1_000_000}, TtlUs: 10_000_000},
+	}}
+}
+
+func rule(dimension string, overrides bool) *pb.Descriptor {
+	return &pb.Descriptor{Domain: "web", Match: []*pb.DescriptorEntry{{Key: dimension}}, Tenant: []int32{0}, Dimension: dimension, Overrides: overrides}
+}
+
+func TestADerivedDimensionIsItsOwnersWithAnotherLimit(t *testing.T) {
+	t.Parallel()
+	c := New(Config{Name: "a", Random: rand.Reader})
+	c.adopt(0, ruledCatalogue(1, rule("exports", true), rule("calls", false)))
+	base, _ := c.Dimension("exports")
+	got, ok := c.Dimension("exports@7/MINUTE")
+	if !ok || got.Limit != 7 || got.Class != base.Class || got.TTL != base.TTL || got.Calendar.Every() != quota.EveryMinute {
+		t.Fatalf("%+v, %v", got, ok)
+	}
+	for _, name := range []string{"calls@7/MINUTE", "exports@7/minute", "exports@7/MINUTE@7/MINUTE", "nothing@7/MINUTE"} {
+		if _, ok := c.Dimension(name); ok {
+			t.Errorf("%s is a dimension", name)
+		}
+	}
+	// A policy that accepts such limits no more ends what is held under them.
+	k := c.admit(0, quota.Key{Tenant: "acme", Dimension: "exports@7/MINUTE"}, got)
+	l := &Lease{deadline: Instant(time.Minute), amount: 5}
+	l.bucket.left.Store(5)
+	k.leases.Store(&[]*Lease{l})
+	c.adopt(1, ruledCatalogue(2, rule("exports", true)))
+	if t1 := k.Take(2, 1); !t1.Allowed {
+		t.Errorf("it is not spent any more: %+v", t1)
+	}
+	c.adopt(3, ruledCatalogue(3, rule("exports", false)))
+	if t1 := k.Take(4, 1); t1.Allowed {
+		t.Errorf("it is still spent: %+v", t1)
+	}
+}
+
+func TestDescriptorsThatCannotBeReadLeaveThePolicyAsItIs(t *testing.T) {
+	t.Parallel()
+	for name, bad := range map[string][]*pb.Descriptor{
+		"a dimension that is not there": {rule("slots", false)},
+		"a tenant out of place":         {{Domain: "web", Match: []*pb.DescriptorEntry{{Key: "k"}}, Tenant: []int32{1}, Dimension: "exports"}},
+		"two rules for one path":        {rule("exports", false), rule("exports", true)},
+		"nothing to match":              {{Domain: "web", Dimension: "exports"}},
+	} {
+		c := New(Config{Name: "a", Random: rand.Reader})
+		c.adopt(0, ruledCatalogue(1, rule("exports", false)))
+		before := c.Descriptors()
+		c.adopt(1, ruledCatalogue(2, bad...))
+		if c.PolicyVersion() != 1 || c.Descriptors() != before || c.faults["catalogue"] != 1 {
+			t.Errorf("%s: version %d, faults %v", name, c.PolicyVersion(), c.faults)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/ledger/quota"
+	"github.com/quotalease/quotalease/ledger/quota/descriptor"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// ruled is an uplink whose policy has a descriptor that brings limits along.
+type ruled struct{ *fakeUplink }
+
+func (r ruled) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply, error) {
+	reply, err := r.fakeUplink.Sync(ctx, req)
+	if c := reply.GetCatalogue(); c != nil {
+		c.Descriptors = []*pb.Descriptor{{Domain: "web", Match: []*pb.DescriptorEntry{{Key: "org"}}, Tenant: []int32{0}, Dimension: "report_export", Overrides: true}}
+	}
+	return reply, err
+}
+
+func keyCosts(dimension string, costs ...int64) (takes []core.KeyCost) {
+	for i, n := range costs {
+		takes = append(takes, core.KeyCost{Key: quota.Key{Tenant: fmt.Sprintf("t%d", i), Dimension: dimension}, Cost: n})
+	}
+	return takes
+}
+
+func TestKeysOfSeveralTenantsAreTakenTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		up := newFakeUplink()
+		a, stop := start(t, up)
+		for range 2 { // by the core, and then from leases in hand
+			if _, d, err := a.TakeKeys(t.Context(), keyCosts("report_export", 3, 4)); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+		}
+		// A lease has 100 units here.
+		key, d, err := a.TakeKeys(t.Context(), keyCosts("report_export", 3, 1001))
+		if err != nil || d.Allowed || key.Tenant != "t1" {
+			t.Errorf("%v: %+v, %v", key, d, err)
+		}
+		stop()
+		if got := up.confirmed(); got != 14 {
+			t.Errorf("the ledger counted %d, want 14", got)
+		}
+	})
+}
+
+func TestTakeKeysRefusesWhatMakesNoSense(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, stop := start(t, newFakeUplink())
+		defer stop()
+		for field, takes := range map[string][]core.KeyCost{
+			"takes": make([]core.KeyCost, MaxKeyTakes+1), "cost": keyCosts("report_export", 1, 0), "tenant": {{Key: quota.Key{Dimension: "report_export"}, Cost: 1}},
+			"dimension": keyCosts("report_export@5/MINUTE", 1), // no rule accepts it
+		} {
+			var bad *quota.FieldError
+			if _, _, err := a.TakeKeys(t.Context(), takes); !errors.As(err, &bad) || bad.Field != field {
+				t.Errorf("%s: %v", field, err)
+			}
+		}
+	})
+}
+
+func TestWhatShadowWouldDenyIsCountedApart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		up := newFakeUplink()
+		up.limit = 2
+		a, stop := start(t, up)
+		denied := 0
+		for range 6 {
+			d, err := a.TakeShadow(t.Context(), "acme", "report_export", 1)
+			if err != nil || !d.Shadow {
+				t.Fatal(d, err)
+			}
+			if !d.Allowed {
+				denied++
+			}
+		}
+		up.cut(true)
+		time.Sleep(time.Minute)
+		if d, err := a.TakeShadow(t.Context(), "other", "report_export", 1); err != nil || d.Allowed || d.Reason != quota.Unavailable {
+			t.Errorf("in an outage %+v, %v", d, err)
+		}
+		up.cut(false)
+		stop()
+		would := testutil.ToFloat64(a.seen.shadow.WithLabelValues("report_export", "exhausted"))
+		real := testutil.CollectAndCount(a.seen, "quotalease_agent_denied_total")
+		if denied != 4 || would != 4 || real != 0 || up.confirmed() != 2 {
+			t.Errorf("denied %d, counted %v as would-deny, %d series of real denials, %d used", denied, would, real, up.confirmed())
+		}
+	})
+}
+
+// Limits that requests bring along have keys of their own, and make no series.
+func TestM1DerivedDimensionsMakeNoSeries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		a, stop := start(t, ruled{newFakeUplink()}, func(c *Config) { c.Metrics = registry })
+		defer stop()
+		count := func() int {
+			n, err := testutil.GatherAndCount(registry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		take := func(limit int) {
+			name := fmt.Sprintf("report_export@%d/MINUTE", limit)
+			if d, err := a.Take(t.Context(), "acme", name, 1); err != nil || d.Dimension != name {
+				t.Fatal(d, err)
+			}
+		}
+		take(1)
+		before := count()
+		for n := range 50 {
+			take(n + 2)
+		}
+		if after := count(); after != before {
+			t.Errorf("%d series became %d", before, after)
+		}
+	})
+}
+
+func TestDescriptorsOutliveARestartInAnOutage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		up := ruled{newFakeUplink()}
+		keep := func(c *Config) { c.StateDir = dir }
+		a, stop := start(t, up, keep)
+		if a.Descriptors() != nil {
+			t.Error("it knows descriptors before any policy")
+		}
+		time.Sleep(time.Second)
+		stop()
+		up.cut(true)
+		b, stopB := start(t, up, keep)
+		defer stopB()
+		r := b.Descriptors().Find("web", []descriptor.Entry{{Key: "org", Value: "acme"}})
+		if r == nil || r.Dimension != "report_export" || !r.Overrides {
+			t.Errorf("%+v", r)
+		}
+		up.cut(false)
+	})
+}

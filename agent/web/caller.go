@@ -1,0 +1,52 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/quotalease/quotalease/agent/answer"
+	"github.com/quotalease/quotalease/agent/identity"
+)
+
+// evidence is what a request says of who sent it.
+func evidence(r *http.Request) identity.Evidence {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // what is no address is on no list
+	return identity.Evidence{
+		Peer: peer.Addr(), Certificate: identity.Verified(r.TLS), Values: r.Header.Values, Now: time.Now(),
+	}
+}
+
+type callerKey struct{}
+
+// verified lets only callers pass who are known to be a tenant, where the agent is told so. Who
+// they are is known before a byte of the body is read.
+func (h *handler) verified(next http.HandlerFunc) http.Handler {
+	if !h.verify {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tenant, err := h.identity.Tenant(evidence(r))
+		if err != nil {
+			w.Header().Set("Cache-Control", "no-store")
+			h.unknown(w, err)
+			return
+		}
+		next(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, tenant)))
+	})
+}
+
+// own holds the tenant that a body names to the caller, where callers are known.
+func own(r *http.Request, tenant *string) (err error) {
+	if caller, known := r.Context().Value(callerKey{}).(string); known {
+		*tenant, err = identity.Own(caller, *tenant)
+	}
+	return err
+}
+
+// unknown answers a request that is nobody's.
+func (h *handler) unknown(w http.ResponseWriter, err error) {
+	w.Header().Set("WWW-Authenticate", h.identity.Challenge(err))
+	answer.Refuse(w, http.StatusUnauthorized, "", err.Error())
+}
