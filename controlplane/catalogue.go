@@ -3,6 +3,7 @@ package controlplane
 import (
 	"github.com/quotalease/quotalease/controlplane/policy"
 	"github.com/quotalease/quotalease/ledger/quota"
+	"github.com/quotalease/quotalease/ledger/quota/descriptor"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
@@ -25,7 +26,21 @@ func catalogue(s *policy.Snapshot) *pb.Catalogue {
 		}
 		c.Operations = append(c.Operations, op)
 	}
+	for _, r := range s.Descriptors() {
+		c.Descriptors = append(c.Descriptors, descriptorMessage(r))
+	}
 	return c
+}
+
+func descriptorMessage(r *descriptor.Rule) *pb.Descriptor {
+	m := &pb.Descriptor{Domain: r.Domain, Dimension: r.Dimension, Shadow: r.Shadow, Name: r.Name, Replaces: r.Replaces, Overrides: r.Overrides}
+	for _, p := range r.Match {
+		m.Match = append(m.Match, &pb.DescriptorEntry{Key: p.Key, Value: p.Value})
+	}
+	for _, at := range r.Tenant {
+		m.Tenant = append(m.Tenant, int32(at))
+	}
+	return m
 }
 
 func dimensionMessage(d *policy.Dimension) *pb.Dimension {

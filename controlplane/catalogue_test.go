@@ -37,6 +37,9 @@ operations:
   - name: pay
     takes: [{dimension: report_export}]
     outage: closed
+descriptors:
+  - {domain: web, match: [{key: path, value: /v1/*}, {key: org}], dimension: api_calls, tenant: [org], shadow: true, name: v1, replaces: [probe], overrides: accept}
+  - {domain: web, match: [{key: probe}], unlimited: true, name: probe}
 `)
 	c := w.agent().sync(&pb.SyncRequest{}).GetCatalogue()
 	if c != nil {
@@ -46,6 +49,12 @@ operations:
 	dims := map[string]*pb.Dimension{}
 	for _, d := range c.GetDimensions() {
 		dims[d.GetName()] = d
+	}
+	v1 := &pb.Descriptor{Domain: "web", Match: []*pb.DescriptorEntry{{Key: "path", Value: "/v1/*"}, {Key: "org"}}, Dimension: "api_calls",
+		Tenant: []int32{1}, Shadow: true, Name: "v1", Replaces: []string{"probe"}, Overrides: true}
+	probe := &pb.Descriptor{Domain: "web", Match: []*pb.DescriptorEntry{{Key: "probe"}}, Name: "probe"}
+	if d := c.GetDescriptors(); len(d) != 2 || !proto.Equal(d[0], v1) || !proto.Equal(d[1], probe) {
+		t.Errorf("descriptors: %v", d)
 	}
 	us := func(d time.Duration) int64 { return d.Microseconds() }
 	jobs, calls, exports := dims["batch_jobs"], dims["api_calls"], dims["report_export"]

@@ -26,7 +26,7 @@ func newCounts() counts {
 }
 
 func (c *counts) decided(a ledger.Answer) {
-	dimension := a.Grant.Account.Key.Dimension
+	dimension := quota.BaseDimension(a.Grant.Account.Key.Dimension)
 	switch {
 	case a.Repeated:
 		c.repeated++

@@ -135,6 +135,9 @@ func parts(d *Document) []part {
 	for _, op := range d.Operations {
 		all = append(all, op.parts("operations."+segment(op.Name))...)
 	}
+	for _, r := range d.Descriptors {
+		all = append(all, descriptorPart(r))
+	}
 	return all
 }
 

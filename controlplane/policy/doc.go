@@ -12,6 +12,11 @@
 //     in one order. (TestBadInputIsRefused, TestAllFaultsAtOnce)
 //   - Rates, slots, regional shares, schedules, outage modes and operations are refused by the
 //     same rule. (TestBadInputIsRefused)
+//   - Descriptors of a rate limit service are mapped by rules that are checked like everything
+//     else, shown in a difference, and explained. A limit that a request brings along holds
+//     only where a rule accepts it, and changes nothing else. (TestBadInputIsRefused,
+//     TestDescriptorsSayWhereRequestsAreCounted, TestAChangeOfDescriptorsIsShown,
+//     TestALimitThatARequestBringsAlong)
 //   - A rate is what people write, a rate of 0 denies everything, and what nobody wrote is
 //     usable. (TestRatesAsPeopleWriteThem, TestA4RateOfZeroDeniesWhateverTheBurst)
 //   - Lease sizes follow the plan and the time of day of the period's zone.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/quotalease/quotalease/ledger/quota"
+	"github.com/quotalease/quotalease/ledger/quota/descriptor"
 )
 
 // Caps on what is read. They bound memory, and are far above what people write.
@@ -22,9 +23,10 @@ type Document struct {
 	DefaultPlan  string // plan of tenants whose entry names none, and of those without an entry
 	Tenants      []Tenant
 	Dimensions   []*Dimension
-	Operations   []*Operation // by name
-	Commands     []*Override  // made by command, by dimension and tenant
-	Warnings     []Fault      // accepted, but hardly meant
+	Operations   []*Operation       // by name
+	Descriptors  []*descriptor.Rule // by domain and path
+	Commands     []*Override        // made by command, by dimension and tenant
+	Warnings     []Fault            // accepted, but hardly meant
 
 	files   []File
 	checked time.Time // the time of day it was checked for; zero: none

@@ -40,7 +40,7 @@ func (s *Snapshot) Explain(key quota.Key, at time.Time) ([]string, error) {
 	if dim.Kind == quota.Period {
 		lines = append(lines, fmt.Sprintf("statement: final once nothing is open, or %s after the window", short(dim.FinalAfter)))
 	}
-	return append(lines, s.explainOperations(dim)...), nil
+	return append(append(lines, s.explainOperations(dim)...), s.explainDescriptors(dim.Name)...), nil
 }
 
 // counts says which question the dimension answers.
@@ -96,6 +96,8 @@ func (s *Snapshot) explainTenant(tenant string, m Match) string {
 // decided names the rule that gave the limit.
 func (m Match) decided(dim *Dimension) string {
 	switch m.Rule {
+	case RuleRequest:
+		return "the request, which brought it along"
 	case RuleOverride:
 		return fmt.Sprintf("the override of %s until %s (%s)%s", m.Override.Owner, m.Override.Until, m.Override.Reason, m.Override.byCommand())
 	case RulePlan:
@@ -115,7 +117,7 @@ func (o *Override) byCommand() string {
 // shadowed is the tenant's other override, which one made by command takes the place of, or
 // which takes the place of one made by command that has expired.
 func (s *Snapshot) shadowed(m Match, dim *Dimension, tenant string) []string {
-	rules := s.dimensions[dim.Name]
+	rules := s.dimensions[quota.BaseDimension(dim.Name)]
 	file, command := rules.overrides[tenant], rules.commands[tenant]
 	switch {
 	case file == nil || command == nil:
@@ -141,13 +143,15 @@ func expired(dim *Dimension, o *Override) string {
 func (m Match) undecided(dim *Dimension) []string {
 	var why []string
 	switch {
+	case m.Rule == RuleRequest:
+		why = append(why, "an override: the limit that the request brought along is stronger")
 	case m.Override == nil:
 		why = append(why, "an override: the tenant has none here")
 	case m.Lapsed:
 		why = append(why, expired(dim, m.Override))
 	}
 	switch {
-	case m.Rule == RuleOverride && m.PlanKnown:
+	case m.PlanKnown && (m.Rule == RuleOverride || m.Rule == RuleRequest):
 		why = append(why, "plan "+m.Plan+": an override is stronger")
 	case m.Plan != "" && !m.PlanKnown:
 		why = append(why, "plan "+m.Plan+": the dimension gives it no limit of its own")

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/quotalease/quotalease/ledger/quota"
@@ -156,19 +157,12 @@ func (v value) operationOutage() (*Outage, *value) {
 
 // checkOperations looks at the dimensions that operations draw on.
 func (b *builder) checkOperations() {
-	known := make(map[string]*Dimension, len(b.doc.Dimensions))
-	names := make([]string, 0, len(b.doc.Dimensions))
-	for _, d := range b.doc.Dimensions {
-		if d.Name != "" {
-			known[d.Name] = d
-			names = append(names, d.Name)
-		}
-	}
+	known := b.dimensionsByName()
 	for _, t := range b.takings {
 		d, ok := known[t.Dimension]
 		switch {
 		case !ok:
-			t.at.refuse(fmt.Sprintf("dimension %q is not defined%s", shorten(t.Dimension), didYouMean(near(t.Dimension, names))),
+			t.at.refuse(fmt.Sprintf("dimension %q is not defined%s", shorten(t.Dimension), didYouMean(near(t.Dimension, slices.Sorted(maps.Keys(known))))),
 				"a dimension of the policy")
 		case t.openAt != nil && d.Class == quota.Exact:
 			t.openAt.refuse("dimension "+d.Name+" is exact and cannot be open", modeClosed+", or an operation without exact dimensions")

@@ -60,6 +60,8 @@ type builder struct {
 	planRefs  []value          // where a plan is named
 	overrides []value          // where an override names its tenant
 	takings   []taking         // where an operation names a dimension
+
+	describing []*describing // descriptors
 }
 
 // normalise makes a text one that may be joined with others: no byte order mark, and a
@@ -145,7 +147,7 @@ func (b *builder) once(v value, id, what string) bool {
 }
 
 func (b *builder) root(v value) {
-	o, ok := v.object("unlisted_tenants", "default_plan", "tenants", "dimensions", "operations")
+	o, ok := v.object("unlisted_tenants", "default_plan", "tenants", "dimensions", "operations", "descriptors")
 	if !ok {
 		return
 	}
@@ -164,6 +166,9 @@ func (b *builder) root(v value) {
 	}
 	if f, ok := o.get("operations"); ok {
 		f.list("{name, takes, outage}", b.operation)
+	}
+	if f, ok := o.get("descriptors"); ok {
+		f.list("{domain, match, dimension}", b.descriptor)
 	}
 }
 
@@ -217,6 +222,7 @@ func (b *builder) finish() {
 	slices.SortFunc(d.Tenants, func(x, y Tenant) int { return cmp.Compare(x.Name, y.Name) })
 	slices.SortFunc(d.Dimensions, func(x, y *Dimension) int { return cmp.Compare(x.Name, y.Name) })
 	slices.SortFunc(d.Operations, func(x, y *Operation) int { return cmp.Compare(x.Name, y.Name) })
+	sortDescriptors(d.Descriptors)
 	for _, dim := range d.Dimensions {
 		slices.SortFunc(dim.Plans, func(x, y Plan) int { return cmp.Compare(x.Name, y.Name) })
 		slices.SortFunc(dim.Overrides, func(x, y *Override) int { return cmp.Compare(x.Tenant, y.Tenant) })

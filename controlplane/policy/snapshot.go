@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quotalease/quotalease/ledger/quota"
+	"github.com/quotalease/quotalease/ledger/quota/descriptor"
 )
 
 // Names that a policy does not know. Use errors.Is; the errors themselves say more.
@@ -75,6 +76,9 @@ type Snapshot struct {
 	tenants    map[string]string // plan as written, "" for none
 	dimensions map[string]*rules
 	operations map[string]*Operation
+
+	descriptors *descriptor.Tree
+	overridable map[string]bool // dimensions whose limit a request may bring along
 }
 
 // rules is a dimension with its limits by name.
@@ -108,6 +112,7 @@ type Rule string
 
 // The rules, strongest first.
 const (
+	RuleRequest  Rule = "request" // a limit that the request brought along
 	RuleOverride Rule = "override"
 	RulePlan     Rule = "plan"
 	RuleDefault  Rule = "default"
@@ -163,6 +168,7 @@ func (d *Document) Snapshot(version int64) *Snapshot {
 		}
 		r.commands[o.Tenant] = o
 	}
+	s.describe()
 	return s
 }
 
@@ -182,11 +188,12 @@ func (r *rules) override(tenant string, at time.Time) (over *Override, lapsed bo
 // Document returns what the snapshot was made of.
 func (s *Snapshot) Document() *Document { return s.doc }
 
-// Dimension returns a dimension by name. It is read-only.
+// Dimension returns a dimension by name, or one that is derived from it (see quota.Override).
+// It is read-only.
 func (s *Snapshot) Dimension(name string) (*Dimension, bool) {
 	r, ok := s.dimensions[name]
 	if !ok {
-		return nil, false
+		return s.derived(name)
 	}
 	return r.dimension, true
 }
@@ -195,7 +202,8 @@ func (s *Snapshot) Dimension(name string) (*Dimension, bool) {
 func (s *Snapshot) Dimensions() []*Dimension { return s.doc.Dimensions }
 
 // Resolve returns the terms of a key for the window that begins at windowStart (an endless
-// window: at the present moment, see Dimension.Moment), and the rule that decided: the
+// window: at the present moment, see Dimension.Moment), and the rule that decided: the limit
+// that a request brought along, which is in the name of a derived dimension, else the
 // tenant's override if it has not expired then, one made by command before one of the files,
 // else the dimension's limit for the tenant's plan, else the dimension's limit. An override
 // changes the limit only: its overshoot is that of the plan, else of the dimension. The
@@ -205,7 +213,12 @@ func (s *Snapshot) Resolve(key quota.Key, windowStart time.Time) (Terms, Match, 
 	if key.Tenant == "" { // or everyone without an identity would share one quota
 		return Terms{}, Match{}, quota.ValidateTenant(key.Tenant)
 	}
-	r, ok := s.dimensions[key.Dimension]
+	brought, ok := s.derived(key.Dimension)
+	base := key.Dimension
+	if ok {
+		base = quota.BaseDimension(base)
+	}
+	r, ok := s.dimensions[base]
 	if !ok {
 		return Terms{}, Match{}, s.Undefined(key.Dimension)
 	}
@@ -226,7 +239,9 @@ func (s *Snapshot) Resolve(key quota.Key, windowStart time.Time) (Terms, Match, 
 			terms.LeaseMax = p.LeaseMax
 		}
 	}
-	if o, lapsed := r.override(key.Tenant, windowStart); o != nil {
+	if brought != nil {
+		m.Rule, terms.Limit, terms.Rate = RuleRequest, brought.Limit, brought.Rate
+	} else if o, lapsed := r.override(key.Tenant, windowStart); o != nil {
 		m.Override, m.Lapsed = o, lapsed
 		if !lapsed {
 			m.Rule, terms.Limit, terms.Rate = RuleOverride, o.Limit, o.Rate

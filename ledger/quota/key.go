@@ -31,12 +31,13 @@ type FieldError struct {
 func (e *FieldError) Error() string { return e.Field + ": " + e.Allowed }
 
 // Validate refuses a key whose names are empty, too long, not UTF-8 or hold characters
-// that could make two keys look or store alike.
+// that could make two keys look or store alike. Its dimension may be a derived one.
 func (k Key) Validate() error {
 	if err := ValidateTenant(k.Tenant); err != nil {
 		return err
 	}
-	return ValidateDimension(k.Dimension)
+	dimension, _, _ := Derived(k.Dimension)
+	return ValidateDimension(dimension)
 }
 
 // ValidateTenant accepts 1 to MaxTenantBytes bytes of UTF-8 without control characters.

@@ -46,6 +46,7 @@ type Calendar struct {
 	zone   *time.Location // from location, so equal names are equal pointers
 	day    int            // anchor day of weeks (1 is Monday) and months; else 0
 	minute int            // anchor time, in minutes after local midnight
+	times  int64          // windows of so many, in UTC (see Override); 0: of one
 }
 
 // ParsePeriod reads the period of a policy. An empty timezone means UTC, anchorDay 0 the
@@ -117,6 +118,9 @@ func (c Calendar) String() string {
 		return "endless"
 	}
 	s := fmt.Sprintf("%s, %s", c.every, c.zone)
+	if c.times > 0 {
+		s = fmt.Sprintf("%d %ss, %s", c.times, c.every, c.zone)
+	}
 	switch {
 	case c.every == EveryWeek && c.day > 1:
 		s += ", from " + time.Weekday(c.day%7).String()
@@ -143,7 +147,9 @@ var shortest = map[Every]time.Duration{
 
 // Shortest returns a time that no window of the calendar since 2000 falls short of, and 0
 // for the endless window.
-func (c Calendar) Shortest() time.Duration { return shortest[c.every] }
+func (c Calendar) Shortest() time.Duration {
+	return shortest[c.every] * time.Duration(max(c.times, 1))
+}
 
 // Next returns the window that begins where w ends. An endless window is its own next.
 func (c Calendar) Next(w Window) Window {
@@ -155,26 +161,25 @@ func (c Calendar) Next(w Window) Window {
 
 // WindowAt returns the window that contains t.
 func (c Calendar) WindowAt(t time.Time) Window {
-	at := t.Unix()
+	at, times := t.Unix(), max(c.times, 1)
 	switch c.every {
 	case "":
 		return Window{}
-	case EverySecond:
-		return windowOf(at, at+1)
-	case EveryMinute:
-		start := floorDiv(at, 60) * 60
-		return windowOf(start, start+60)
+	case EverySecond, EveryMinute:
+		length := int64(shortest[c.every]/time.Second) * times
+		start := floorDiv(at, length) * length
+		return windowOf(start, start+length)
 	}
 	// Far enough back that the local clock cannot have reached the window's boundary,
 	// whatever the zone did since.
-	from := at - lookBack[c.every]
-	n := c.index(c.shows(from, at))
-	end := c.reach(from, c.edge(n+1))
+	from := at - lookBack[c.every]*times
+	n := floorDiv(c.index(c.shows(from, at)), times) * times
+	end := c.reach(from, c.edge(n+times))
 	// After the clock was put back over a boundary it shows the old window's times again,
 	// but the new window has begun.
 	for end <= at {
-		n++
-		end = c.reach(from, c.edge(n+1))
+		n += times
+		end = c.reach(from, c.edge(n+times))
 	}
 	return windowOf(c.reach(from, c.edge(n)), end)
 }

@@ -1266,6 +1266,7 @@ type Catalogue struct {
 	PolicyVersion int64                  `protobuf:"varint,1,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	Dimensions    []*Dimension           `protobuf:"bytes,2,rep,name=dimensions,proto3" json:"dimensions,omitempty"`
 	Operations    []*Operation           `protobuf:"bytes,3,rep,name=operations,proto3" json:"operations,omitempty"`
+	Descriptors   []*Descriptor          `protobuf:"bytes,4,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1321,6 +1322,167 @@ func (x *Catalogue) GetOperations() []*Operation {
 	return nil
 }
 
+func (x *Catalogue) GetDescriptors() []*Descriptor {
+	if x != nil {
+		return x.Descriptors
+	}
+	return nil
+}
+
+// Descriptor says where requests of a rate limit service are counted: those of a domain whose
+// descriptor has the entries of match, in their order.
+type Descriptor struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Domain        string                 `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"`
+	Match         []*DescriptorEntry     `protobuf:"bytes,2,rep,name=match,proto3" json:"match,omitempty"`
+	Dimension     string                 `protobuf:"bytes,3,opt,name=dimension,proto3" json:"dimension,omitempty"`   // empty: counted nowhere, and always allowed
+	Tenant        []int32                `protobuf:"varint,4,rep,packed,name=tenant,proto3" json:"tenant,omitempty"` // places in match whose values name the tenant; empty: the domain does
+	Shadow        bool                   `protobuf:"varint,5,opt,name=shadow,proto3" json:"shadow,omitempty"`        // decides and counts, and always allows
+	Name          string                 `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
+	Replaces      []string               `protobuf:"bytes,7,rep,name=replaces,proto3" json:"replaces,omitempty"`    // names of descriptors that do not count beside this one
+	Overrides     bool                   `protobuf:"varint,8,opt,name=overrides,proto3" json:"overrides,omitempty"` // a limit that the request brings along is honoured
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Descriptor) Reset() {
+	*x = Descriptor{}
+	mi := &file_quotalease_v1_lease_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Descriptor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Descriptor) ProtoMessage() {}
+
+func (x *Descriptor) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_lease_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Descriptor.ProtoReflect.Descriptor instead.
+func (*Descriptor) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Descriptor) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+func (x *Descriptor) GetMatch() []*DescriptorEntry {
+	if x != nil {
+		return x.Match
+	}
+	return nil
+}
+
+func (x *Descriptor) GetDimension() string {
+	if x != nil {
+		return x.Dimension
+	}
+	return ""
+}
+
+func (x *Descriptor) GetTenant() []int32 {
+	if x != nil {
+		return x.Tenant
+	}
+	return nil
+}
+
+func (x *Descriptor) GetShadow() bool {
+	if x != nil {
+		return x.Shadow
+	}
+	return false
+}
+
+func (x *Descriptor) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Descriptor) GetReplaces() []string {
+	if x != nil {
+		return x.Replaces
+	}
+	return nil
+}
+
+func (x *Descriptor) GetOverrides() bool {
+	if x != nil {
+		return x.Overrides
+	}
+	return false
+}
+
+type DescriptorEntry struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // exact, or a prefix before a last *; empty: any
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescriptorEntry) Reset() {
+	*x = DescriptorEntry{}
+	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescriptorEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescriptorEntry) ProtoMessage() {}
+
+func (x *DescriptorEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescriptorEntry.ProtoReflect.Descriptor instead.
+func (*DescriptorEntry) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *DescriptorEntry) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *DescriptorEntry) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 // Operation is what a caller asks to do, and which quotas that draws on.
 type Operation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1333,7 +1495,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[14]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1345,7 +1507,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[14]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1358,7 +1520,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{14}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Operation) GetName() string {
@@ -1392,7 +1554,7 @@ type Take struct {
 
 func (x *Take) Reset() {
 	*x = Take{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1404,7 +1566,7 @@ func (x *Take) String() string {
 func (*Take) ProtoMessage() {}
 
 func (x *Take) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1417,7 +1579,7 @@ func (x *Take) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Take.ProtoReflect.Descriptor instead.
 func (*Take) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{15}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Take) GetDimension() string {
@@ -1456,7 +1618,7 @@ type Dimension struct {
 
 func (x *Dimension) Reset() {
 	*x = Dimension{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1468,7 +1630,7 @@ func (x *Dimension) String() string {
 func (*Dimension) ProtoMessage() {}
 
 func (x *Dimension) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1481,7 +1643,7 @@ func (x *Dimension) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dimension.ProtoReflect.Descriptor instead.
 func (*Dimension) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{16}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Dimension) GetName() string {
@@ -1592,7 +1754,7 @@ type Rate struct {
 
 func (x *Rate) Reset() {
 	*x = Rate{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1604,7 +1766,7 @@ func (x *Rate) String() string {
 func (*Rate) ProtoMessage() {}
 
 func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1617,7 +1779,7 @@ func (x *Rate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rate.ProtoReflect.Descriptor instead.
 func (*Rate) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{17}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Rate) GetUnits() int64 {
@@ -1646,7 +1808,7 @@ type Period struct {
 
 func (x *Period) Reset() {
 	*x = Period{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1820,7 @@ func (x *Period) String() string {
 func (*Period) ProtoMessage() {}
 
 func (x *Period) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1833,7 @@ func (x *Period) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Period.ProtoReflect.Descriptor instead.
 func (*Period) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{18}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Period) GetEvery() string {
@@ -1715,7 +1877,7 @@ type Outage struct {
 
 func (x *Outage) Reset() {
 	*x = Outage{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1889,7 @@ func (x *Outage) String() string {
 func (*Outage) ProtoMessage() {}
 
 func (x *Outage) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1902,7 @@ func (x *Outage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outage.ProtoReflect.Descriptor instead.
 func (*Outage) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{19}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Outage) GetMode() string {
@@ -1789,7 +1951,7 @@ type Cold struct {
 
 func (x *Cold) Reset() {
 	*x = Cold{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1801,7 +1963,7 @@ func (x *Cold) String() string {
 func (*Cold) ProtoMessage() {}
 
 func (x *Cold) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1814,7 +1976,7 @@ func (x *Cold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cold.ProtoReflect.Descriptor instead.
 func (*Cold) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{20}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Cold) GetWaitUs() int64 {
@@ -1847,7 +2009,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +2021,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +2034,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{21}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WatchRequest) GetIncarnation() []byte {
@@ -1891,7 +2053,7 @@ type WatchReply struct {
 
 func (x *WatchReply) Reset() {
 	*x = WatchReply{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +2065,7 @@ func (x *WatchReply) String() string {
 func (*WatchReply) ProtoMessage() {}
 
 func (x *WatchReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +2078,7 @@ func (x *WatchReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchReply.ProtoReflect.Descriptor instead.
 func (*WatchReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{22}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WatchReply) GetNotices() []*Notice {
@@ -1942,7 +2104,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1954,7 +2116,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1967,7 +2129,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{23}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Notice) GetKey() *Key {
@@ -2030,7 +2192,7 @@ type SpendRequest struct {
 
 func (x *SpendRequest) Reset() {
 	*x = SpendRequest{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2204,7 @@ func (x *SpendRequest) String() string {
 func (*SpendRequest) ProtoMessage() {}
 
 func (x *SpendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2217,7 @@ func (x *SpendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendRequest.ProtoReflect.Descriptor instead.
 func (*SpendRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{24}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SpendRequest) GetHello() *Hello {
@@ -2092,7 +2254,7 @@ type SpendItem struct {
 
 func (x *SpendItem) Reset() {
 	*x = SpendItem{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2266,7 @@ func (x *SpendItem) String() string {
 func (*SpendItem) ProtoMessage() {}
 
 func (x *SpendItem) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2279,7 @@ func (x *SpendItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendItem.ProtoReflect.Descriptor instead.
 func (*SpendItem) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{25}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SpendItem) GetSpendId() []byte {
@@ -2166,7 +2328,7 @@ type SpendReply struct {
 
 func (x *SpendReply) Reset() {
 	*x = SpendReply{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2178,7 +2340,7 @@ func (x *SpendReply) String() string {
 func (*SpendReply) ProtoMessage() {}
 
 func (x *SpendReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2191,7 +2353,7 @@ func (x *SpendReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendReply.ProtoReflect.Descriptor instead.
 func (*SpendReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{26}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SpendReply) GetDecisions() []*Decision {
@@ -2328,7 +2490,7 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x12\x1e\n" +
 	"\vretry_in_us\x18\n" +
 	" \x01(\x03R\tretryInUs\x12)\n" +
-	"\x04next\x18\v \x01(\v2\x15.quotalease.v1.WindowR\x04next\"\xa6\x01\n" +
+	"\x04next\x18\v \x01(\v2\x15.quotalease.v1.WindowR\x04next\"\xe3\x01\n" +
 	"\tCatalogue\x12%\n" +
 	"\x0epolicy_version\x18\x01 \x01(\x03R\rpolicyVersion\x128\n" +
 	"\n" +
@@ -2336,7 +2498,21 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"dimensions\x128\n" +
 	"\n" +
 	"operations\x18\x03 \x03(\v2\x18.quotalease.v1.OperationR\n" +
-	"operations\"y\n" +
+	"operations\x12;\n" +
+	"\vdescriptors\x18\x04 \x03(\v2\x19.quotalease.v1.DescriptorR\vdescriptors\"\xf6\x01\n" +
+	"\n" +
+	"Descriptor\x12\x16\n" +
+	"\x06domain\x18\x01 \x01(\tR\x06domain\x124\n" +
+	"\x05match\x18\x02 \x03(\v2\x1e.quotalease.v1.DescriptorEntryR\x05match\x12\x1c\n" +
+	"\tdimension\x18\x03 \x01(\tR\tdimension\x12\x16\n" +
+	"\x06tenant\x18\x04 \x03(\x05R\x06tenant\x12\x16\n" +
+	"\x06shadow\x18\x05 \x01(\bR\x06shadow\x12\x12\n" +
+	"\x04name\x18\x06 \x01(\tR\x04name\x12\x1a\n" +
+	"\breplaces\x18\a \x03(\tR\breplaces\x12\x1c\n" +
+	"\toverrides\x18\b \x01(\bR\toverrides\"9\n" +
+	"\x0fDescriptorEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"y\n" +
 	"\tOperation\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x05takes\x18\x02 \x03(\v2\x13.quotalease.v1.TakeR\x05takes\x12-\n" +
@@ -2437,36 +2613,38 @@ func file_quotalease_v1_lease_proto_rawDescGZIP() []byte {
 }
 
 var file_quotalease_v1_lease_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_quotalease_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_quotalease_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_quotalease_v1_lease_proto_goTypes = []any{
-	(GrantState)(0),      // 0: quotalease.v1.GrantState
-	(*Key)(nil),          // 1: quotalease.v1.Key
-	(*Window)(nil),       // 2: quotalease.v1.Window
-	(*Hello)(nil),        // 3: quotalease.v1.Hello
-	(*SyncRequest)(nil),  // 4: quotalease.v1.SyncRequest
-	(*Report)(nil),       // 5: quotalease.v1.Report
-	(*Renewal)(nil),      // 6: quotalease.v1.Renewal
-	(*Cancel)(nil),       // 7: quotalease.v1.Cancel
-	(*Ask)(nil),          // 8: quotalease.v1.Ask
-	(*SyncReply)(nil),    // 9: quotalease.v1.SyncReply
-	(*Decision)(nil),     // 10: quotalease.v1.Decision
-	(*ReportResult)(nil), // 11: quotalease.v1.ReportResult
-	(*Fault)(nil),        // 12: quotalease.v1.Fault
-	(*KeyState)(nil),     // 13: quotalease.v1.KeyState
-	(*Catalogue)(nil),    // 14: quotalease.v1.Catalogue
-	(*Operation)(nil),    // 15: quotalease.v1.Operation
-	(*Take)(nil),         // 16: quotalease.v1.Take
-	(*Dimension)(nil),    // 17: quotalease.v1.Dimension
-	(*Rate)(nil),         // 18: quotalease.v1.Rate
-	(*Period)(nil),       // 19: quotalease.v1.Period
-	(*Outage)(nil),       // 20: quotalease.v1.Outage
-	(*Cold)(nil),         // 21: quotalease.v1.Cold
-	(*WatchRequest)(nil), // 22: quotalease.v1.WatchRequest
-	(*WatchReply)(nil),   // 23: quotalease.v1.WatchReply
-	(*Notice)(nil),       // 24: quotalease.v1.Notice
-	(*SpendRequest)(nil), // 25: quotalease.v1.SpendRequest
-	(*SpendItem)(nil),    // 26: quotalease.v1.SpendItem
-	(*SpendReply)(nil),   // 27: quotalease.v1.SpendReply
+	(GrantState)(0),         // 0: quotalease.v1.GrantState
+	(*Key)(nil),             // 1: quotalease.v1.Key
+	(*Window)(nil),          // 2: quotalease.v1.Window
+	(*Hello)(nil),           // 3: quotalease.v1.Hello
+	(*SyncRequest)(nil),     // 4: quotalease.v1.SyncRequest
+	(*Report)(nil),          // 5: quotalease.v1.Report
+	(*Renewal)(nil),         // 6: quotalease.v1.Renewal
+	(*Cancel)(nil),          // 7: quotalease.v1.Cancel
+	(*Ask)(nil),             // 8: quotalease.v1.Ask
+	(*SyncReply)(nil),       // 9: quotalease.v1.SyncReply
+	(*Decision)(nil),        // 10: quotalease.v1.Decision
+	(*ReportResult)(nil),    // 11: quotalease.v1.ReportResult
+	(*Fault)(nil),           // 12: quotalease.v1.Fault
+	(*KeyState)(nil),        // 13: quotalease.v1.KeyState
+	(*Catalogue)(nil),       // 14: quotalease.v1.Catalogue
+	(*Descriptor)(nil),      // 15: quotalease.v1.Descriptor
+	(*DescriptorEntry)(nil), // 16: quotalease.v1.DescriptorEntry
+	(*Operation)(nil),       // 17: quotalease.v1.Operation
+	(*Take)(nil),            // 18: quotalease.v1.Take
+	(*Dimension)(nil),       // 19: quotalease.v1.Dimension
+	(*Rate)(nil),            // 20: quotalease.v1.Rate
+	(*Period)(nil),          // 21: quotalease.v1.Period
+	(*Outage)(nil),          // 22: quotalease.v1.Outage
+	(*Cold)(nil),            // 23: quotalease.v1.Cold
+	(*WatchRequest)(nil),    // 24: quotalease.v1.WatchRequest
+	(*WatchReply)(nil),      // 25: quotalease.v1.WatchReply
+	(*Notice)(nil),          // 26: quotalease.v1.Notice
+	(*SpendRequest)(nil),    // 27: quotalease.v1.SpendRequest
+	(*SpendItem)(nil),       // 28: quotalease.v1.SpendItem
+	(*SpendReply)(nil),      // 29: quotalease.v1.SpendReply
 }
 var file_quotalease_v1_lease_proto_depIdxs = []int32{
 	3,  // 0: quotalease.v1.SyncRequest.hello:type_name -> quotalease.v1.Hello
@@ -2495,35 +2673,37 @@ var file_quotalease_v1_lease_proto_depIdxs = []int32{
 	2,  // 23: quotalease.v1.KeyState.window:type_name -> quotalease.v1.Window
 	12, // 24: quotalease.v1.KeyState.fault:type_name -> quotalease.v1.Fault
 	2,  // 25: quotalease.v1.KeyState.next:type_name -> quotalease.v1.Window
-	17, // 26: quotalease.v1.Catalogue.dimensions:type_name -> quotalease.v1.Dimension
-	15, // 27: quotalease.v1.Catalogue.operations:type_name -> quotalease.v1.Operation
-	16, // 28: quotalease.v1.Operation.takes:type_name -> quotalease.v1.Take
-	20, // 29: quotalease.v1.Operation.outage:type_name -> quotalease.v1.Outage
-	19, // 30: quotalease.v1.Dimension.period:type_name -> quotalease.v1.Period
-	20, // 31: quotalease.v1.Dimension.outage:type_name -> quotalease.v1.Outage
-	21, // 32: quotalease.v1.Dimension.cold:type_name -> quotalease.v1.Cold
-	18, // 33: quotalease.v1.Dimension.rate:type_name -> quotalease.v1.Rate
-	18, // 34: quotalease.v1.Outage.rate:type_name -> quotalease.v1.Rate
-	24, // 35: quotalease.v1.WatchReply.notices:type_name -> quotalease.v1.Notice
-	1,  // 36: quotalease.v1.Notice.key:type_name -> quotalease.v1.Key
-	2,  // 37: quotalease.v1.Notice.window:type_name -> quotalease.v1.Window
-	3,  // 38: quotalease.v1.SpendRequest.hello:type_name -> quotalease.v1.Hello
-	26, // 39: quotalease.v1.SpendRequest.items:type_name -> quotalease.v1.SpendItem
-	7,  // 40: quotalease.v1.SpendRequest.refunds:type_name -> quotalease.v1.Cancel
-	1,  // 41: quotalease.v1.SpendItem.key:type_name -> quotalease.v1.Key
-	10, // 42: quotalease.v1.SpendReply.decisions:type_name -> quotalease.v1.Decision
-	13, // 43: quotalease.v1.SpendReply.keys:type_name -> quotalease.v1.KeyState
-	4,  // 44: quotalease.v1.LeaseService.Sync:input_type -> quotalease.v1.SyncRequest
-	22, // 45: quotalease.v1.LeaseService.Watch:input_type -> quotalease.v1.WatchRequest
-	25, // 46: quotalease.v1.LeaseService.Spend:input_type -> quotalease.v1.SpendRequest
-	9,  // 47: quotalease.v1.LeaseService.Sync:output_type -> quotalease.v1.SyncReply
-	23, // 48: quotalease.v1.LeaseService.Watch:output_type -> quotalease.v1.WatchReply
-	27, // 49: quotalease.v1.LeaseService.Spend:output_type -> quotalease.v1.SpendReply
-	47, // [47:50] is the sub-list for method output_type
-	44, // [44:47] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	19, // 26: quotalease.v1.Catalogue.dimensions:type_name -> quotalease.v1.Dimension
+	17, // 27: quotalease.v1.Catalogue.operations:type_name -> quotalease.v1.Operation
+	15, // 28: quotalease.v1.Catalogue.descriptors:type_name -> quotalease.v1.Descriptor
+	16, // 29: quotalease.v1.Descriptor.match:type_name -> quotalease.v1.DescriptorEntry
+	18, // 30: quotalease.v1.Operation.takes:type_name -> quotalease.v1.Take
+	22, // 31: quotalease.v1.Operation.outage:type_name -> quotalease.v1.Outage
+	21, // 32: quotalease.v1.Dimension.period:type_name -> quotalease.v1.Period
+	22, // 33: quotalease.v1.Dimension.outage:type_name -> quotalease.v1.Outage
+	23, // 34: quotalease.v1.Dimension.cold:type_name -> quotalease.v1.Cold
+	20, // 35: quotalease.v1.Dimension.rate:type_name -> quotalease.v1.Rate
+	20, // 36: quotalease.v1.Outage.rate:type_name -> quotalease.v1.Rate
+	26, // 37: quotalease.v1.WatchReply.notices:type_name -> quotalease.v1.Notice
+	1,  // 38: quotalease.v1.Notice.key:type_name -> quotalease.v1.Key
+	2,  // 39: quotalease.v1.Notice.window:type_name -> quotalease.v1.Window
+	3,  // 40: quotalease.v1.SpendRequest.hello:type_name -> quotalease.v1.Hello
+	28, // 41: quotalease.v1.SpendRequest.items:type_name -> quotalease.v1.SpendItem
+	7,  // 42: quotalease.v1.SpendRequest.refunds:type_name -> quotalease.v1.Cancel
+	1,  // 43: quotalease.v1.SpendItem.key:type_name -> quotalease.v1.Key
+	10, // 44: quotalease.v1.SpendReply.decisions:type_name -> quotalease.v1.Decision
+	13, // 45: quotalease.v1.SpendReply.keys:type_name -> quotalease.v1.KeyState
+	4,  // 46: quotalease.v1.LeaseService.Sync:input_type -> quotalease.v1.SyncRequest
+	24, // 47: quotalease.v1.LeaseService.Watch:input_type -> quotalease.v1.WatchRequest
+	27, // 48: quotalease.v1.LeaseService.Spend:input_type -> quotalease.v1.SpendRequest
+	9,  // 49: quotalease.v1.LeaseService.Sync:output_type -> quotalease.v1.SyncReply
+	25, // 50: quotalease.v1.LeaseService.Watch:output_type -> quotalease.v1.WatchReply
+	29, // 51: quotalease.v1.LeaseService.Spend:output_type -> quotalease.v1.SpendReply
+	49, // [49:52] is the sub-list for method output_type
+	46, // [46:49] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_lease_proto_init() }
@@ -2537,7 +2717,7 @@ func file_quotalease_v1_lease_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_lease_proto_rawDesc), len(file_quotalease_v1_lease_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
