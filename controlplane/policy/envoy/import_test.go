@@ -33,13 +33,26 @@ func golden(t *testing.T, path, got string) {
 }
 
 // example reads one of the example files, named without its folder.
-func example(t *testing.T, name string) policy.File {
+func example(t testing.TB, name string) policy.File {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "examples", name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return policy.File{Name: name, Text: text}
+}
+
+// examples are the names of all example files.
+func examples(t testing.TB) (names []string) {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/examples/*.yaml")
+	if err != nil || len(paths) < 10 {
+		t.Fatalf("%d examples, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+	}
+	return names
 }
 
 func mustImport(t *testing.T, opt Options, files ...policy.File) *Imported {
@@ -60,12 +73,7 @@ func shown(im *Imported) string {
 // service show, and what Envoy's own actions send.
 func TestR4_2PublishedExamplesImport(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob("testdata/examples/*.yaml")
-	if err != nil || len(paths) < 10 {
-		t.Fatalf("%d examples, %v", len(paths), err)
-	}
-	for _, path := range paths {
-		name := filepath.Base(path)
+	for _, name := range examples(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			im := mustImport(t, bounded, example(t, name))
