@@ -121,7 +121,7 @@ func (b *branch) lost(path []entry, siblings []*branch, at int) string {
 	}
 	last := path[len(path)-1]
 	if last.match != exact && !last.share && slices.Contains(addressKeys, last.key) {
-		return "no quota is counted by address, which a client chooses; use a local limit"
+		return "each address would have a quota of its own, and clients change addresses; use a local limit"
 	}
 	return ""
 }

@@ -13,10 +13,10 @@ import (
 // Caps on what is read. They bound memory and time, aliases included, and are far above what
 // people write.
 const (
-	MaxRules  = 10_000    // descriptors of all files together
-	MaxLevels = 16        // of nested descriptors
-	maxVisits = 1_000_000 // values, each as often as an alias repeats it
-	maxDepth  = 100       // of YAML
+	MaxRules  = 10_000  // descriptors of all files together
+	MaxLevels = 16      // of nested descriptors
+	maxVisits = 500_000 // values, each as often as an alias repeats it
+	maxDepth  = 100     // of YAML
 
 	maxNameBytes  = 256 // of domains and keys
 	maxAliasBytes = 240 // of names of limits, which may get a number behind them
