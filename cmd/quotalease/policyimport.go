@@ -90,6 +90,9 @@ func (sh *shell) importRules(files []policy.File, opt envoy.Options) error {
 		for _, n := range im.Notes {
 			sh.note("%s", n.Error())
 		}
+		if im.Dimensions == 0 {
+			sh.note("no limit is carried over: a policy needs a dimension, so this can only be added to one")
+		}
 		sh.note("%s, %s, %s", count(im.Dimensions, "dimension"), count(im.Descriptors, "descriptor"), count(len(im.Notes), "note"))
 		_, err := io.WriteString(w, view.Text)
 		return err

@@ -64,6 +64,9 @@ func TestImportReadsSeveralFilesAndFolders(t *testing.T) {
 	r.expect(t, exitDone)
 	wantText(t, "stdout", r.out, "name: one.a # ", "a.yaml:2\n", "name: one.b # ", "    class: best_effort\n    overshoot: 20%\n")
 	wantText(t, "stderr", r.err, "4 dimensions, 4 descriptors, 2 notes\n")
+	r = console{stdin: "domain: d\ndescriptors: [{key: k, rate_limit: {unlimited: true}}]\n"}.run(t, "policy", "import", "--from", "envoy", "-")
+	r.expect(t, exitDone)
+	wantText(t, "stderr", r.err, "no limit is carried over: ", "0 dimensions, 1 descriptor, 0 notes\n")
 }
 
 func TestImportNamesEveryFaultAndEachWrongFlag(t *testing.T) {

@@ -12,11 +12,13 @@
 //     exactly if they share one there, whatever the nesting, wildcards and unlimited values.
 //     (TestEveryRequestIsCountedAsInTheOriginal)
 //   - Windows up to a week begin when the original's do. (TestWeeksBeginWhereTheOriginalCountsFrom)
+//   - Nothing more is refused than the original refuses but YAML tags and directives, control
+//     characters, and what is beyond the bounds. (TestWhatTheOriginalOverlooksIsAccepted,
+//     TestWhatIsReadIsBounded)
 //   - What the original refuses is refused, with file, line, column and what is allowed, all
 //     faults at once. (TestWhatTheOriginalRefusesIsRefused,
 //     TestAllFaultsAtOnceInTheOrderOfTheFile)
-//   - What the original overlooks is accepted, and noted if it looks meant.
-//     (TestWhatTheOriginalOverlooksIsAccepted)
+//   - What the original overlooks is noted if it looks meant. (TestR4_2PublishedExamplesImport)
 //   - Nothing is lost in silence: a note names each line that is not carried over, or
 //     otherwise. (TestR4_2PublishedExamplesImport)
 //   - No quota is counted by a client's address. (TestR1_13NoQuotaIsCountedByAddress)
