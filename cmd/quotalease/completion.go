@@ -13,7 +13,10 @@ var words = map[string][]string{
 	"format": {"auto", "access-log", "csv"},
 	"speed":  {"1", "60", "max"},
 	"units":  {allUnits},
+	"from":   {fromEnvoy},
+	"class":  {"exact", "hard", "bounded", "best_effort"},
 
+	"diff --from":     nil,
 	"export --format": {formatCSV, formatJSON}, // of one command, where another has the name too
 }
 
@@ -26,7 +29,7 @@ var roundHours = regexp.MustCompile(`^(\d+)h0m0s$`)
 // complete tells shells what may follow, for a command and all below it: files only where a
 // file is meant.
 func complete(cmd *cobra.Command) {
-	if name := cmd.Name(); name != "diff" && name != "replay" {
+	if name := cmd.Name(); name != "diff" && name != "replay" && name != "import" {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	each := func(f *pflag.Flag) {

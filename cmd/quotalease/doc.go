@@ -26,6 +26,9 @@
 //   - A policy is checked without a server, every fault with its place.
 //     (TestValidatePrintsEveryFaultWithItsPlace, TestValidateNeedsNoServer,
 //     TestApplyTellsFaultsOfFilesAndFlagsAtOnce)
+//   - The rules of Envoy's rate limit service are printed as a policy, and each line that is not
+//     carried over is named. (TestR4_2ImportPrintsThePolicy,
+//     TestImportNamesEveryFaultAndEachWrongFlag)
 //   - Changes are shown without what holds by itself. (TestChangesAreShownWithoutDefaults)
 //   - The overrides that count are listed with their owners and ends, and files do not take
 //     away what was granted by command. (TestOverrideListShowsWhatCounts,

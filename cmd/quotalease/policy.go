@@ -26,6 +26,7 @@ version is kept, can be compared with another and can be brought back.`,
 		newPolicyHistoryCommand(sh),
 		newPolicyRollbackCommand(sh),
 		newPolicyValidateCommand(sh),
+		newPolicyImportCommand(sh),
 		newPolicyExplainCommand(sh),
 	)
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/quotalease/quotalease/ledger/quota"
-	"go.yaml.in/yaml/v3"
 )
 
 // File is the text of one policy file, and the name by which people know it.
@@ -77,34 +75,14 @@ func normalise(text []byte) []byte {
 }
 
 func (b *builder) readFile(i int) {
-	text := b.files[i].Text
-	if len(text) > MaxFileBytes {
-		b.refuseFile(i, 0, fmt.Sprintf("is %d bytes long", len(text)), fmt.Sprintf("at most %d", MaxFileBytes))
-		return
+	roots, err := b.files[i].Documents()
+	for _, root := range roots {
+		b.root(value{b: b, file: i, node: root})
 	}
-	if line, problem := unreadable(text); problem != "" {
-		b.refuseFile(i, line, problem, "UTF-8 text without control characters and directives")
-		return
+	var fault Fault
+	if errors.As(err, &fault) {
+		b.faults = append(b.faults, ranked{file: i, Fault: fault})
 	}
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	for {
-		var doc yaml.Node
-		err := d.Decode(&doc)
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			line, problem := syntaxFault(text, err)
-			b.refuseFile(i, line, problem, "YAML")
-			return
-		}
-		b.root(value{b: b, file: i, node: doc.Content[0]})
-	}
-}
-
-func (b *builder) refuseFile(i, line int, problem, allowed string) {
-	b.faults = append(b.faults, ranked{file: i, Fault: Fault{
-		File: b.files[i].Name, Line: line, Problem: problem, Allowed: allowed}})
 }
 
 // unreadable returns the first line that YAML would refuse without saying where. A line
