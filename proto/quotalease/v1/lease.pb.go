@@ -1266,6 +1266,7 @@ type Catalogue struct {
 	PolicyVersion int64                  `protobuf:"varint,1,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	Dimensions    []*Dimension           `protobuf:"bytes,2,rep,name=dimensions,proto3" json:"dimensions,omitempty"`
 	Operations    []*Operation           `protobuf:"bytes,3,rep,name=operations,proto3" json:"operations,omitempty"`
+	LocalLimits   []*LocalLimit          `protobuf:"bytes,5,rep,name=local_limits,json=localLimits,proto3" json:"local_limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1321,19 +1322,178 @@ func (x *Catalogue) GetOperations() []*Operation {
 	return nil
 }
 
+func (x *Catalogue) GetLocalLimits() []*LocalLimit {
+	if x != nil {
+		return x.LocalLimits
+	}
+	return nil
+}
+
+// LocalLimit protects what stands behind one agent. Each agent counts for itself, without the
+// ledger.
+type LocalLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_counter or concurrency
+	Algorithm     string   `protobuf:"bytes,2,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
+	Rate          *Rate    `protobuf:"bytes,3,opt,name=rate,proto3" json:"rate,omitempty"`                                   // all but concurrency; of windows: the limit and the window
+	Capacity      int64    `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`                          // token_bucket: the burst; leaky_bucket: the queue; concurrency: slots
+	CountDenied   bool     `protobuf:"varint,5,opt,name=count_denied,json=countDenied,proto3" json:"count_denied,omitempty"` // sliding_log: what was denied counts, too
+	QueueCount    int64    `protobuf:"varint,6,opt,name=queue_count,json=queueCount,proto3" json:"queue_count,omitempty"`    // concurrency: most that wait for a slot; 0: nobody does
+	QueueBytes    int64    `protobuf:"varint,7,opt,name=queue_bytes,json=queueBytes,proto3" json:"queue_bytes,omitempty"`    // and how large their requests may be together; 0: not looked at
+	QueueAgeUs    int64    `protobuf:"varint,8,opt,name=queue_age_us,json=queueAgeUs,proto3" json:"queue_age_us,omitempty"`  // and for how long
+	Key           []string `protobuf:"bytes,9,rep,name=key,proto3" json:"key,omitempty"`                                     // route, tenant, actor, api_key, address; empty: one for all
+	Ipv6Prefix    int32    `protobuf:"varint,10,opt,name=ipv6_prefix,json=ipv6Prefix,proto3" json:"ipv6_prefix,omitempty"`   // addresses that agree on so many bits are one
+	CountCost     bool     `protobuf:"varint,11,opt,name=count_cost,json=countCost,proto3" json:"count_cost,omitempty"`      // what it costs, not how often it is asked for
+	StartFull     bool     `protobuf:"varint,12,opt,name=start_full,json=startFull,proto3" json:"start_full,omitempty"`
+	IdleUs        int64    `protobuf:"varint,13,opt,name=idle_us,json=idleUs,proto3" json:"idle_us,omitempty"` // a key that nobody used for so long is dropped
+	MaxKeys       int64    `protobuf:"varint,14,opt,name=max_keys,json=maxKeys,proto3" json:"max_keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LocalLimit) Reset() {
+	*x = LocalLimit{}
+	mi := &file_quotalease_v1_lease_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LocalLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LocalLimit) ProtoMessage() {}
+
+func (x *LocalLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_lease_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LocalLimit.ProtoReflect.Descriptor instead.
+func (*LocalLimit) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *LocalLimit) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LocalLimit) GetAlgorithm() string {
+	if x != nil {
+		return x.Algorithm
+	}
+	return ""
+}
+
+func (x *LocalLimit) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *LocalLimit) GetCapacity() int64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetCountDenied() bool {
+	if x != nil {
+		return x.CountDenied
+	}
+	return false
+}
+
+func (x *LocalLimit) GetQueueCount() int64 {
+	if x != nil {
+		return x.QueueCount
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetQueueBytes() int64 {
+	if x != nil {
+		return x.QueueBytes
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetQueueAgeUs() int64 {
+	if x != nil {
+		return x.QueueAgeUs
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetKey() []string {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *LocalLimit) GetIpv6Prefix() int32 {
+	if x != nil {
+		return x.Ipv6Prefix
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetCountCost() bool {
+	if x != nil {
+		return x.CountCost
+	}
+	return false
+}
+
+func (x *LocalLimit) GetStartFull() bool {
+	if x != nil {
+		return x.StartFull
+	}
+	return false
+}
+
+func (x *LocalLimit) GetIdleUs() int64 {
+	if x != nil {
+		return x.IdleUs
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetMaxKeys() int64 {
+	if x != nil {
+		return x.MaxKeys
+	}
+	return 0
+}
+
 // Operation is what a caller asks to do, and which quotas that draws on.
 type Operation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Takes         []*Take                `protobuf:"bytes,2,rep,name=takes,proto3" json:"takes,omitempty"`
 	Outage        *Outage                `protobuf:"bytes,3,opt,name=outage,proto3" json:"outage,omitempty"` // overrides that of its dimensions; empty: each its own
+	Local         []string               `protobuf:"bytes,5,rep,name=local,proto3" json:"local,omitempty"`   // names of local limits
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[14]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1345,7 +1505,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[14]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1358,7 +1518,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{14}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Operation) GetName() string {
@@ -1382,6 +1542,13 @@ func (x *Operation) GetOutage() *Outage {
 	return nil
 }
 
+func (x *Operation) GetLocal() []string {
+	if x != nil {
+		return x.Local
+	}
+	return nil
+}
+
 type Take struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Dimension     string                 `protobuf:"bytes,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
@@ -1392,7 +1559,7 @@ type Take struct {
 
 func (x *Take) Reset() {
 	*x = Take{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1404,7 +1571,7 @@ func (x *Take) String() string {
 func (*Take) ProtoMessage() {}
 
 func (x *Take) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1417,7 +1584,7 @@ func (x *Take) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Take.ProtoReflect.Descriptor instead.
 func (*Take) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{15}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Take) GetDimension() string {
@@ -1450,13 +1617,14 @@ type Dimension struct {
 	Rate            *Rate                  `protobuf:"bytes,12,opt,name=rate,proto3" json:"rate,omitempty"`                               // kind rate
 	MaxHoldUs       int64                  `protobuf:"varint,13,opt,name=max_hold_us,json=maxHoldUs,proto3" json:"max_hold_us,omitempty"` // kind concurrency
 	GraceUs         int64                  `protobuf:"varint,14,opt,name=grace_us,json=graceUs,proto3" json:"grace_us,omitempty"`
+	Local           []string               `protobuf:"bytes,16,rep,name=local,proto3" json:"local,omitempty"` // names of local limits
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Dimension) Reset() {
 	*x = Dimension{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1468,7 +1636,7 @@ func (x *Dimension) String() string {
 func (*Dimension) ProtoMessage() {}
 
 func (x *Dimension) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1481,7 +1649,7 @@ func (x *Dimension) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dimension.ProtoReflect.Descriptor instead.
 func (*Dimension) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{16}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Dimension) GetName() string {
@@ -1582,6 +1750,13 @@ func (x *Dimension) GetGraceUs() int64 {
 	return 0
 }
 
+func (x *Dimension) GetLocal() []string {
+	if x != nil {
+		return x.Local
+	}
+	return nil
+}
+
 type Rate struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Units         int64                  `protobuf:"varint,1,opt,name=units,proto3" json:"units,omitempty"`
@@ -1592,7 +1767,7 @@ type Rate struct {
 
 func (x *Rate) Reset() {
 	*x = Rate{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1604,7 +1779,7 @@ func (x *Rate) String() string {
 func (*Rate) ProtoMessage() {}
 
 func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1617,7 +1792,7 @@ func (x *Rate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rate.ProtoReflect.Descriptor instead.
 func (*Rate) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{17}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Rate) GetUnits() int64 {
@@ -1646,7 +1821,7 @@ type Period struct {
 
 func (x *Period) Reset() {
 	*x = Period{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1833,7 @@ func (x *Period) String() string {
 func (*Period) ProtoMessage() {}
 
 func (x *Period) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1846,7 @@ func (x *Period) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Period.ProtoReflect.Descriptor instead.
 func (*Period) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{18}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Period) GetEvery() string {
@@ -1715,7 +1890,7 @@ type Outage struct {
 
 func (x *Outage) Reset() {
 	*x = Outage{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1902,7 @@ func (x *Outage) String() string {
 func (*Outage) ProtoMessage() {}
 
 func (x *Outage) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1915,7 @@ func (x *Outage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outage.ProtoReflect.Descriptor instead.
 func (*Outage) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{19}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Outage) GetMode() string {
@@ -1789,7 +1964,7 @@ type Cold struct {
 
 func (x *Cold) Reset() {
 	*x = Cold{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1801,7 +1976,7 @@ func (x *Cold) String() string {
 func (*Cold) ProtoMessage() {}
 
 func (x *Cold) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1814,7 +1989,7 @@ func (x *Cold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cold.ProtoReflect.Descriptor instead.
 func (*Cold) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{20}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Cold) GetWaitUs() int64 {
@@ -1847,7 +2022,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +2034,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +2047,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{21}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchRequest) GetIncarnation() []byte {
@@ -1891,7 +2066,7 @@ type WatchReply struct {
 
 func (x *WatchReply) Reset() {
 	*x = WatchReply{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +2078,7 @@ func (x *WatchReply) String() string {
 func (*WatchReply) ProtoMessage() {}
 
 func (x *WatchReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +2091,7 @@ func (x *WatchReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchReply.ProtoReflect.Descriptor instead.
 func (*WatchReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{22}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WatchReply) GetNotices() []*Notice {
@@ -1942,7 +2117,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1954,7 +2129,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1967,7 +2142,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{23}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Notice) GetKey() *Key {
@@ -2030,7 +2205,7 @@ type SpendRequest struct {
 
 func (x *SpendRequest) Reset() {
 	*x = SpendRequest{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2217,7 @@ func (x *SpendRequest) String() string {
 func (*SpendRequest) ProtoMessage() {}
 
 func (x *SpendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2230,7 @@ func (x *SpendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendRequest.ProtoReflect.Descriptor instead.
 func (*SpendRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{24}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SpendRequest) GetHello() *Hello {
@@ -2092,7 +2267,7 @@ type SpendItem struct {
 
 func (x *SpendItem) Reset() {
 	*x = SpendItem{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2279,7 @@ func (x *SpendItem) String() string {
 func (*SpendItem) ProtoMessage() {}
 
 func (x *SpendItem) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2292,7 @@ func (x *SpendItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendItem.ProtoReflect.Descriptor instead.
 func (*SpendItem) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{25}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SpendItem) GetSpendId() []byte {
@@ -2166,7 +2341,7 @@ type SpendReply struct {
 
 func (x *SpendReply) Reset() {
 	*x = SpendReply{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2178,7 +2353,7 @@ func (x *SpendReply) String() string {
 func (*SpendReply) ProtoMessage() {}
 
 func (x *SpendReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2191,7 +2366,7 @@ func (x *SpendReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendReply.ProtoReflect.Descriptor instead.
 func (*SpendReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{26}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SpendReply) GetDecisions() []*Decision {
@@ -2328,7 +2503,7 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x12\x1e\n" +
 	"\vretry_in_us\x18\n" +
 	" \x01(\x03R\tretryInUs\x12)\n" +
-	"\x04next\x18\v \x01(\v2\x15.quotalease.v1.WindowR\x04next\"\xa6\x01\n" +
+	"\x04next\x18\v \x01(\v2\x15.quotalease.v1.WindowR\x04next\"\xe4\x01\n" +
 	"\tCatalogue\x12%\n" +
 	"\x0epolicy_version\x18\x01 \x01(\x03R\rpolicyVersion\x128\n" +
 	"\n" +
@@ -2336,14 +2511,39 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"dimensions\x128\n" +
 	"\n" +
 	"operations\x18\x03 \x03(\v2\x18.quotalease.v1.OperationR\n" +
-	"operations\"y\n" +
+	"operations\x12<\n" +
+	"\flocal_limits\x18\x05 \x03(\v2\x19.quotalease.v1.LocalLimitR\vlocalLimits\"\xaf\x03\n" +
+	"\n" +
+	"LocalLimit\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
+	"\talgorithm\x18\x02 \x01(\tR\talgorithm\x12'\n" +
+	"\x04rate\x18\x03 \x01(\v2\x13.quotalease.v1.RateR\x04rate\x12\x1a\n" +
+	"\bcapacity\x18\x04 \x01(\x03R\bcapacity\x12!\n" +
+	"\fcount_denied\x18\x05 \x01(\bR\vcountDenied\x12\x1f\n" +
+	"\vqueue_count\x18\x06 \x01(\x03R\n" +
+	"queueCount\x12\x1f\n" +
+	"\vqueue_bytes\x18\a \x01(\x03R\n" +
+	"queueBytes\x12 \n" +
+	"\fqueue_age_us\x18\b \x01(\x03R\n" +
+	"queueAgeUs\x12\x10\n" +
+	"\x03key\x18\t \x03(\tR\x03key\x12\x1f\n" +
+	"\vipv6_prefix\x18\n" +
+	" \x01(\x05R\n" +
+	"ipv6Prefix\x12\x1d\n" +
+	"\n" +
+	"count_cost\x18\v \x01(\bR\tcountCost\x12\x1d\n" +
+	"\n" +
+	"start_full\x18\f \x01(\bR\tstartFull\x12\x17\n" +
+	"\aidle_us\x18\r \x01(\x03R\x06idleUs\x12\x19\n" +
+	"\bmax_keys\x18\x0e \x01(\x03R\amaxKeys\"\x8f\x01\n" +
 	"\tOperation\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x05takes\x18\x02 \x03(\v2\x13.quotalease.v1.TakeR\x05takes\x12-\n" +
-	"\x06outage\x18\x03 \x01(\v2\x15.quotalease.v1.OutageR\x06outage\"8\n" +
+	"\x06outage\x18\x03 \x01(\v2\x15.quotalease.v1.OutageR\x06outage\x12\x14\n" +
+	"\x05local\x18\x05 \x03(\tR\x05local\"8\n" +
 	"\x04Take\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\tR\tdimension\x12\x12\n" +
-	"\x04cost\x18\x02 \x01(\x03R\x04cost\"\xbe\x03\n" +
+	"\x04cost\x18\x02 \x01(\x03R\x04cost\"\xd4\x03\n" +
 	"\tDimension\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
@@ -2359,7 +2559,8 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\x05limit\x18\v \x01(\x03R\x05limit\x12'\n" +
 	"\x04rate\x18\f \x01(\v2\x13.quotalease.v1.RateR\x04rate\x12\x1e\n" +
 	"\vmax_hold_us\x18\r \x01(\x03R\tmaxHoldUs\x12\x19\n" +
-	"\bgrace_us\x18\x0e \x01(\x03R\agraceUs\"3\n" +
+	"\bgrace_us\x18\x0e \x01(\x03R\agraceUs\x12\x14\n" +
+	"\x05local\x18\x10 \x03(\tR\x05local\"3\n" +
 	"\x04Rate\x12\x14\n" +
 	"\x05units\x18\x01 \x01(\x03R\x05units\x12\x15\n" +
 	"\x06per_us\x18\x02 \x01(\x03R\x05perUs\"z\n" +
@@ -2437,7 +2638,7 @@ func file_quotalease_v1_lease_proto_rawDescGZIP() []byte {
 }
 
 var file_quotalease_v1_lease_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_quotalease_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_quotalease_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_quotalease_v1_lease_proto_goTypes = []any{
 	(GrantState)(0),      // 0: quotalease.v1.GrantState
 	(*Key)(nil),          // 1: quotalease.v1.Key
@@ -2454,19 +2655,20 @@ var file_quotalease_v1_lease_proto_goTypes = []any{
 	(*Fault)(nil),        // 12: quotalease.v1.Fault
 	(*KeyState)(nil),     // 13: quotalease.v1.KeyState
 	(*Catalogue)(nil),    // 14: quotalease.v1.Catalogue
-	(*Operation)(nil),    // 15: quotalease.v1.Operation
-	(*Take)(nil),         // 16: quotalease.v1.Take
-	(*Dimension)(nil),    // 17: quotalease.v1.Dimension
-	(*Rate)(nil),         // 18: quotalease.v1.Rate
-	(*Period)(nil),       // 19: quotalease.v1.Period
-	(*Outage)(nil),       // 20: quotalease.v1.Outage
-	(*Cold)(nil),         // 21: quotalease.v1.Cold
-	(*WatchRequest)(nil), // 22: quotalease.v1.WatchRequest
-	(*WatchReply)(nil),   // 23: quotalease.v1.WatchReply
-	(*Notice)(nil),       // 24: quotalease.v1.Notice
-	(*SpendRequest)(nil), // 25: quotalease.v1.SpendRequest
-	(*SpendItem)(nil),    // 26: quotalease.v1.SpendItem
-	(*SpendReply)(nil),   // 27: quotalease.v1.SpendReply
+	(*LocalLimit)(nil),   // 15: quotalease.v1.LocalLimit
+	(*Operation)(nil),    // 16: quotalease.v1.Operation
+	(*Take)(nil),         // 17: quotalease.v1.Take
+	(*Dimension)(nil),    // 18: quotalease.v1.Dimension
+	(*Rate)(nil),         // 19: quotalease.v1.Rate
+	(*Period)(nil),       // 20: quotalease.v1.Period
+	(*Outage)(nil),       // 21: quotalease.v1.Outage
+	(*Cold)(nil),         // 22: quotalease.v1.Cold
+	(*WatchRequest)(nil), // 23: quotalease.v1.WatchRequest
+	(*WatchReply)(nil),   // 24: quotalease.v1.WatchReply
+	(*Notice)(nil),       // 25: quotalease.v1.Notice
+	(*SpendRequest)(nil), // 26: quotalease.v1.SpendRequest
+	(*SpendItem)(nil),    // 27: quotalease.v1.SpendItem
+	(*SpendReply)(nil),   // 28: quotalease.v1.SpendReply
 }
 var file_quotalease_v1_lease_proto_depIdxs = []int32{
 	3,  // 0: quotalease.v1.SyncRequest.hello:type_name -> quotalease.v1.Hello
@@ -2495,35 +2697,37 @@ var file_quotalease_v1_lease_proto_depIdxs = []int32{
 	2,  // 23: quotalease.v1.KeyState.window:type_name -> quotalease.v1.Window
 	12, // 24: quotalease.v1.KeyState.fault:type_name -> quotalease.v1.Fault
 	2,  // 25: quotalease.v1.KeyState.next:type_name -> quotalease.v1.Window
-	17, // 26: quotalease.v1.Catalogue.dimensions:type_name -> quotalease.v1.Dimension
-	15, // 27: quotalease.v1.Catalogue.operations:type_name -> quotalease.v1.Operation
-	16, // 28: quotalease.v1.Operation.takes:type_name -> quotalease.v1.Take
-	20, // 29: quotalease.v1.Operation.outage:type_name -> quotalease.v1.Outage
-	19, // 30: quotalease.v1.Dimension.period:type_name -> quotalease.v1.Period
-	20, // 31: quotalease.v1.Dimension.outage:type_name -> quotalease.v1.Outage
-	21, // 32: quotalease.v1.Dimension.cold:type_name -> quotalease.v1.Cold
-	18, // 33: quotalease.v1.Dimension.rate:type_name -> quotalease.v1.Rate
-	18, // 34: quotalease.v1.Outage.rate:type_name -> quotalease.v1.Rate
-	24, // 35: quotalease.v1.WatchReply.notices:type_name -> quotalease.v1.Notice
-	1,  // 36: quotalease.v1.Notice.key:type_name -> quotalease.v1.Key
-	2,  // 37: quotalease.v1.Notice.window:type_name -> quotalease.v1.Window
-	3,  // 38: quotalease.v1.SpendRequest.hello:type_name -> quotalease.v1.Hello
-	26, // 39: quotalease.v1.SpendRequest.items:type_name -> quotalease.v1.SpendItem
-	7,  // 40: quotalease.v1.SpendRequest.refunds:type_name -> quotalease.v1.Cancel
-	1,  // 41: quotalease.v1.SpendItem.key:type_name -> quotalease.v1.Key
-	10, // 42: quotalease.v1.SpendReply.decisions:type_name -> quotalease.v1.Decision
-	13, // 43: quotalease.v1.SpendReply.keys:type_name -> quotalease.v1.KeyState
-	4,  // 44: quotalease.v1.LeaseService.Sync:input_type -> quotalease.v1.SyncRequest
-	22, // 45: quotalease.v1.LeaseService.Watch:input_type -> quotalease.v1.WatchRequest
-	25, // 46: quotalease.v1.LeaseService.Spend:input_type -> quotalease.v1.SpendRequest
-	9,  // 47: quotalease.v1.LeaseService.Sync:output_type -> quotalease.v1.SyncReply
-	23, // 48: quotalease.v1.LeaseService.Watch:output_type -> quotalease.v1.WatchReply
-	27, // 49: quotalease.v1.LeaseService.Spend:output_type -> quotalease.v1.SpendReply
-	47, // [47:50] is the sub-list for method output_type
-	44, // [44:47] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	18, // 26: quotalease.v1.Catalogue.dimensions:type_name -> quotalease.v1.Dimension
+	16, // 27: quotalease.v1.Catalogue.operations:type_name -> quotalease.v1.Operation
+	15, // 28: quotalease.v1.Catalogue.local_limits:type_name -> quotalease.v1.LocalLimit
+	19, // 29: quotalease.v1.LocalLimit.rate:type_name -> quotalease.v1.Rate
+	17, // 30: quotalease.v1.Operation.takes:type_name -> quotalease.v1.Take
+	21, // 31: quotalease.v1.Operation.outage:type_name -> quotalease.v1.Outage
+	20, // 32: quotalease.v1.Dimension.period:type_name -> quotalease.v1.Period
+	21, // 33: quotalease.v1.Dimension.outage:type_name -> quotalease.v1.Outage
+	22, // 34: quotalease.v1.Dimension.cold:type_name -> quotalease.v1.Cold
+	19, // 35: quotalease.v1.Dimension.rate:type_name -> quotalease.v1.Rate
+	19, // 36: quotalease.v1.Outage.rate:type_name -> quotalease.v1.Rate
+	25, // 37: quotalease.v1.WatchReply.notices:type_name -> quotalease.v1.Notice
+	1,  // 38: quotalease.v1.Notice.key:type_name -> quotalease.v1.Key
+	2,  // 39: quotalease.v1.Notice.window:type_name -> quotalease.v1.Window
+	3,  // 40: quotalease.v1.SpendRequest.hello:type_name -> quotalease.v1.Hello
+	27, // 41: quotalease.v1.SpendRequest.items:type_name -> quotalease.v1.SpendItem
+	7,  // 42: quotalease.v1.SpendRequest.refunds:type_name -> quotalease.v1.Cancel
+	1,  // 43: quotalease.v1.SpendItem.key:type_name -> quotalease.v1.Key
+	10, // 44: quotalease.v1.SpendReply.decisions:type_name -> quotalease.v1.Decision
+	13, // 45: quotalease.v1.SpendReply.keys:type_name -> quotalease.v1.KeyState
+	4,  // 46: quotalease.v1.LeaseService.Sync:input_type -> quotalease.v1.SyncRequest
+	23, // 47: quotalease.v1.LeaseService.Watch:input_type -> quotalease.v1.WatchRequest
+	26, // 48: quotalease.v1.LeaseService.Spend:input_type -> quotalease.v1.SpendRequest
+	9,  // 49: quotalease.v1.LeaseService.Sync:output_type -> quotalease.v1.SyncReply
+	24, // 50: quotalease.v1.LeaseService.Watch:output_type -> quotalease.v1.WatchReply
+	28, // 51: quotalease.v1.LeaseService.Spend:output_type -> quotalease.v1.SpendReply
+	49, // [49:52] is the sub-list for method output_type
+	46, // [46:49] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_lease_proto_init() }
@@ -2537,7 +2741,7 @@ func file_quotalease_v1_lease_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_lease_proto_rawDesc), len(file_quotalease_v1_lease_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
