@@ -60,11 +60,57 @@ func (a *Agent) Acquire(ctx context.Context, r Acquire) (Permit, error) {
 	}
 	defer free()
 	began := a.now()
+	g, denial, err := a.enterFor(ctx, r)
+	if err != nil || g == nil {
+		return Permit{Waited: a.now() - began, Decision: denial}, err
+	}
+	defer a.leaveUnlessKept(g)
+	if err := a.turn(ctx, g.delay); err != nil {
+		return Permit{}, err
+	}
+	r.Wait = max(r.Wait-(a.now()-began), 0)
+	p, err := a.acquireLeased(ctx, r, began, func() { a.local.Leave(a.now(), g.charges) })
+	if err != nil || !p.Allowed {
+		return p, err
+	}
+	g.kept = true
+	return p, nil
+}
+
+// enterFor takes what local limits have for an acquire. A repeat while its work runs has it
+// already.
+func (a *Agent) enterFor(ctx context.Context, r Acquire) (*guarded, Decision, error) {
+	what, takes := r.Operation, r.Takes
+	if what == "" {
+		what = takes[0].Dimension
+	}
+	p, err := a.localPlan(ctx, r.Tenant, what)
+	if err != nil {
+		return nil, Decision{}, err
+	}
+	if op := a.core.Operation(r.Operation); op != nil {
+		takes = op.Takes
+	}
+	charges := chargesOf(p, nil, r.Operation, takes, max(r.Times, 1))
+	if len(charges) == 0 {
+		return &guarded{}, Decision{}, nil
+	}
+	a.mu.Lock()
+	runs := a.core.Held(a.now(), r.Tenant, r.ID) > 0
+	a.mu.Unlock()
+	if runs {
+		return &guarded{}, Decision{}, nil
+	}
+	return a.enter(ctx, p, r.Tenant, charges, r.Wait)
+}
+
+// acquireLeased starts work as what is leased allows. ended is called when it has ended.
+func (a *Agent) acquireLeased(ctx context.Context, r Acquire, began core.Instant, ended func()) (Permit, error) {
 	done := make(chan core.Outcome, 1)
 	g := &core.Group{Tenant: r.Tenant, Takes: r.Takes, Operation: r.Operation, Times: r.Times,
-		Permit: r.ID, Hold: r.Hold, Wait: r.Wait, Done: func(o core.Outcome) { done <- o }}
+		Permit: r.ID, Hold: r.Hold, Wait: r.Wait, Done: func(o core.Outcome) { done <- o }, Ended: ended}
 	a.mu.Lock()
-	a.core.WantAll(began, g)
+	a.core.WantAll(a.now(), g)
 	a.mu.Unlock()
 	a.kickAll()
 	// Like a spend of the exact lane, a start may take a round trip, whether or not its caller is

@@ -175,6 +175,14 @@ func (p *Plan) Limit(charges []Charge, name string, cost int64) ([]Charge, bool)
 	return l.charge(charges, cost, cost), true
 }
 
+// Most is the largest cost that can pass a limit.
+func (p *Plan) Most(name string) quota.Units {
+	if l := p.byName[name]; l != nil {
+		return l.limit().Most()
+	}
+	return 0
+}
+
 // charge adds a limit, or to what is there of it: costs add up, but a request is one request
 // however much of what it takes is under the same limit. Slots come last, because they may be
 // waited for, and in one order, so that no two requests wait for each other.

@@ -68,7 +68,7 @@ var arrows = []struct {
 	{"cmd", []string{"agent", "cmd", "controlplane", "ledger", "migrations", "proto", "sim"}},
 	{"sim", []string{"agent", "controlplane", "ledger", "proto", "sim"}},
 	{"controlplane", []string{"controlplane", "ledger", "proto"}},
-	{"agent", []string{"agent", "ledger/quota", "proto"}},
+	{"agent", []string{"agent", "ledger/quota", "ledger/tokenbucket", "proto"}},
 	{"ledger/ledgertest", []string{"ledger", "migrations"}},
 	{"ledger/quota", nil},
 	{"ledger/tokenbucket", []string{"ledger/quota"}},
@@ -122,7 +122,7 @@ func TestImportsPointOneWay(t *testing.T) {
 }
 
 // clockRooms are where time.Now may be called: edges, and constructors of shells.
-var clockRooms = []string{"cmd", "agent/clock.go", "agent/clock_other.go", "agent/agent.go", "agent/run.go", "agent/metrics.go",
+var clockRooms = []string{"cmd", "agent/clock.go", "agent/clock_other.go", "agent/agent.go", "agent/protect.go", "agent/run.go", "agent/metrics.go",
 	"agent/rpc", "agent/web", "controlplane/rpc", "controlplane/controlplane.go", "ledger/postgres", "ledger/ledgertest", "migrations"}
 
 func TestRulesReadNoClock(t *testing.T) {
