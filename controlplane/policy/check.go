@@ -21,6 +21,7 @@ func (b *builder) crossCheck() {
 	b.checkPlans()
 	b.checkListed()
 	b.checkOperations()
+	b.checkLocals()
 }
 
 // checkPlans refuses plans that no dimension gives a limit: a typo there would silently give

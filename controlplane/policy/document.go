@@ -23,6 +23,7 @@ type Document struct {
 	Tenants      []Tenant
 	Dimensions   []*Dimension
 	Operations   []*Operation // by name
+	Locals       []*Local     // by name
 	Commands     []*Override  // made by command, by dimension and tenant
 	Warnings     []Fault      // accepted, but hardly meant
 
@@ -54,6 +55,7 @@ type Dimension struct {
 	FinalAfter  time.Duration // kind period: a statement is final so long after its window
 	Plans       []Plan        // by name
 	Overrides   []*Override   // of policy files, by tenant
+	Local       []string      // names of the local limits that it is under
 }
 
 // Moment returns the time by which a limit in the window that contains at is resolved: the

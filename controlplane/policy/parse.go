@@ -62,6 +62,9 @@ type builder struct {
 	planRefs  []value          // where a plan is named
 	overrides []value          // where an override names its tenant
 	takings   []taking         // where an operation names a dimension
+
+	localNames []value    // where a local limit is named
+	localRefs  []localRef // where one is referred to
 }
 
 // normalise makes a text one that may be joined with others: no byte order mark, and a
@@ -167,7 +170,7 @@ func (b *builder) once(v value, id, what string) bool {
 }
 
 func (b *builder) root(v value) {
-	o, ok := v.object("unlisted_tenants", "default_plan", "tenants", "dimensions", "operations")
+	o, ok := v.object("unlisted_tenants", "default_plan", "tenants", "dimensions", "operations", "local")
 	if !ok {
 		return
 	}
@@ -186,6 +189,9 @@ func (b *builder) root(v value) {
 	}
 	if f, ok := o.get("operations"); ok {
 		f.list("{name, takes, outage}", b.operation)
+	}
+	if f, ok := o.get("local"); ok {
+		f.list("{name, algorithm, limit}", b.local)
 	}
 }
 
@@ -239,6 +245,7 @@ func (b *builder) finish() {
 	slices.SortFunc(d.Tenants, func(x, y Tenant) int { return cmp.Compare(x.Name, y.Name) })
 	slices.SortFunc(d.Dimensions, func(x, y *Dimension) int { return cmp.Compare(x.Name, y.Name) })
 	slices.SortFunc(d.Operations, func(x, y *Operation) int { return cmp.Compare(x.Name, y.Name) })
+	slices.SortFunc(d.Locals, func(x, y *Local) int { return cmp.Compare(x.Name, y.Name) })
 	for _, dim := range d.Dimensions {
 		slices.SortFunc(dim.Plans, func(x, y Plan) int { return cmp.Compare(x.Name, y.Name) })
 		slices.SortFunc(dim.Overrides, func(x, y *Override) int { return cmp.Compare(x.Tenant, y.Tenant) })
