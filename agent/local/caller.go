@@ -6,7 +6,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"hash"
+	"log/slog"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -26,6 +28,16 @@ type Caller struct {
 	Address string // IPv4 or IPv6, without a port
 	Bytes   int64  // size of the request, while it waits for a slot
 }
+
+// Format writes which attributes are known, never what they are: no log gets to see an address
+// or an API key.
+func (c Caller) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "caller{route: %t, actor: %t, api_key: %t, address: %t, bytes: %d}",
+		c.Route != "", c.Actor != "", c.APIKey != "", c.Address != "", c.Bytes) // a writer in memory
+}
+
+// LogValue is Format for structured logs.
+func (c Caller) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(c)) }
 
 // MaxCallerBytes is the longest attribute of a Caller.
 const MaxCallerBytes = 256

@@ -2,6 +2,7 @@ package local
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -112,7 +113,7 @@ func (l *Limit) Validate() error {
 	if l.Algorithm == SlidingLog && (l.Rate.Units > MaxLog || int64(l.Rate.Units)*l.MaxKeys > MaxLogged) {
 		return bad("rate", fmt.Sprintf("at most %d in a sliding log, and %d in all of its keys", MaxLog, MaxLogged))
 	}
-	if l.Algorithm == LeakyBucket && l.Shaping() > MaxShaping {
+	if l.Algorithm == LeakyBucket && l.shapesTooLong() {
 		return bad("capacity", "a queue that empties within "+MaxShaping.String())
 	}
 	if q := l.Queue; q.Count < 0 || q.Count > MaxQueue || q.Bytes < 0 || q.Age < 0 || q.Age > MaxAge {
@@ -132,15 +133,11 @@ func (l *Limit) Validate() error {
 	return nil
 }
 
-// Shaping is how long a full leaky bucket takes to empty, at most MaxShaping and a little.
-func (l *Limit) Shaping() time.Duration {
-	if l.Rate.Units == 0 || l.Capacity == 0 {
-		return 0
-	}
-	if float64(l.Capacity)/float64(l.Rate.Units)*float64(l.Rate.Per) > float64(MaxShaping) {
-		return MaxShaping + 1
-	}
-	return 0
+// shapesTooLong reports a leaky bucket that takes longer than MaxShaping to empty.
+func (l *Limit) shapesTooLong() bool {
+	hi, lo := bits.Mul64(uint64(l.Capacity), uint64(l.Rate.Per))
+	mostHi, mostLo := bits.Mul64(uint64(l.Rate.Units), uint64(MaxShaping))
+	return l.Rate.Units > 0 && (hi > mostHi || hi == mostHi && lo > mostLo)
 }
 
 // sameCount reports that what was used under one limit means the same under the other.

@@ -27,7 +27,7 @@ func (h *handler) reserve(w http.ResponseWriter, r *http.Request) {
 	var estimate *int64
 	if err := readBody(w, r, []field{
 		text("tenant", &req.Tenant), text("dimension", &req.Dimension), whole("estimate", &estimate, 1, agent.MaxCost),
-		truth("maximum", &req.Maximum), optionalText("id", &req.ID),
+		truth("maximum", &req.Maximum), optionalText("id", &req.ID), caller(&req.Caller),
 	}); err != nil {
 		h.noDecision(w, err)
 		return

@@ -1,0 +1,23 @@
+package web
+
+import (
+	"encoding/json"
+
+	"github.com/quotalease/quotalease/agent/local"
+	"github.com/quotalease/quotalease/ledger/quota"
+)
+
+// caller reads for whom a request is made. Local limits may count by it.
+func caller(c *local.Caller) field {
+	return field{"caller", "{route, actor, api_key, address, bytes}", func(name string, value json.RawMessage) error {
+		var bytes *int64
+		err := readObject(value, name, name+".", []field{
+			text("route", &c.Route), text("actor", &c.Actor), text("api_key", &c.APIKey), text("address", &c.Address),
+			whole("bytes", &bytes, 0, quota.MaxCost),
+		})
+		if bytes != nil {
+			c.Bytes = *bytes
+		}
+		return err
+	}}
+}
