@@ -67,7 +67,11 @@ func (a *Agent) TakeOperation(ctx context.Context, tenant, operation string, tim
 		return a.awaitAll(ctx, &core.Group{Tenant: tenant, Operation: operation, Times: times})
 	}
 	var room [localRoom]local.Charge
-	if charges := chargesOf(p, room[:0], operation, takes, times); len(charges) > 0 {
+	charges := chargesOf(p, room[:0], operation, takes, times)
+	if local.NeedsSlots(charges) {
+		return Decision{}, needsSlots("operation")
+	}
+	if len(charges) > 0 {
 		return a.guard(ctx, p, tenant, charges, leased)
 	}
 	return leased()

@@ -59,7 +59,7 @@ func chargesOf(p *local.Plan, charges []local.Charge, operation string, takes []
 // turn where one of them shapes traffic.
 func (a *Agent) guard(ctx context.Context, p *local.Plan, tenant string, charges []local.Charge, leased func() (Decision, error)) (Decision, error) {
 	if local.NeedsSlots(charges) {
-		return Decision{}, errNeedsSlots
+		return Decision{}, needsSlots("dimension")
 	}
 	g, denial, err := a.enter(ctx, p, tenant, charges, 0)
 	if err != nil || g == nil {
@@ -74,7 +74,9 @@ func (a *Agent) guard(ctx context.Context, p *local.Plan, tenant string, charges
 	return d, a.turn(ctx, g.delay)
 }
 
-var errNeedsSlots = &quota.FieldError{Field: "dimension", Allowed: "one without a local concurrency limit: slots are acquired and released"}
+func needsSlots(field string) error {
+	return &quota.FieldError{Field: field, Allowed: "one without a concurrency limit: slots are acquired and released"}
+}
 
 // guarded is a request that its local limits let pass.
 type guarded struct {

@@ -34,7 +34,9 @@ func run(t *testing.T, c core, rows []row) {
 	}
 }
 
-func at(min, sec int) time.Duration { return time.Duration(min)*time.Minute + time.Duration(sec)*time.Second }
+func at(min, sec int) time.Duration {
+	return time.Duration(min)*time.Minute + time.Duration(sec)*time.Second
+}
 
 // REQUIREMENTS R1.8, number by number.
 func TestR1_8TheFiveAlgorithmsInNumbers(t *testing.T) {
