@@ -49,6 +49,14 @@
 //   - Several dimensions, or an operation's, are taken together or not at all; from units in
 //     hand without a lock or an allocation. (TestR1_10SeveralDimensionsAreTakenTogether,
 //     TestAPaymentTakesItsLeaseAndItsSpend, BenchmarkTakeAll)
+//   - Local limits are asked first; what they gave goes back when what is leased denies or cannot
+//     be asked; slots of theirs come back however work ends. (TestR1_10AChainThatBeginsWithALocalLimit,
+//     TestDoorsAgreeAboutLocalLimits, TestO4LocalLimitsInAnOutage, TestR1_11WaitingForALocalSlot,
+//     TestALocalSlotOfAPermitThatNobodyHeardOfComesBack)
+//   - Nobody passes a local limit before the agent knows that there is one.
+//     (TestNobodyPassesBeforeLocalLimitsAreKnown)
+//   - A shaped request is answered in its turn, and a take under local limits allocates nothing.
+//     (TestR1_8AShapedRequestIsAnsweredInItsTurn, BenchmarkTakeUnderALocalLimit)
 //   - A cost that is not known beforehand is reserved and settled.
 //     (TestUnknownCostIsReservedAndSettled)
 //   - A take of any kind that is repeated with its id is charged once.

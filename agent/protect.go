@@ -61,69 +61,62 @@ func (a *Agent) guard(ctx context.Context, p *local.Plan, tenant string, charges
 	if local.NeedsSlots(charges) {
 		return Decision{}, needsSlots("dimension")
 	}
-	g, denial, err := a.enter(ctx, p, tenant, charges, 0)
-	if err != nil || g == nil {
+	delay, denial, err := a.enter(ctx, p, tenant, charges, 0)
+	if err != nil || denial.Reason != quota.Allowed {
 		return denial, err
 	}
-	defer a.leaveUnlessKept(g)
+	kept := false
+	defer a.giveBackUnless(&kept, charges)
 	d, err := leased()
 	if err != nil || !d.Allowed {
 		return d, err
 	}
-	g.kept = true
-	return d, a.turn(ctx, g.delay)
+	kept = true
+	return d, a.turn(ctx, delay)
 }
 
 func needsSlots(field string) error {
 	return &quota.FieldError{Field: field, Allowed: "one without a concurrency limit: slots are acquired and released"}
 }
 
-// guarded is a request that its local limits let pass.
-type guarded struct {
-	charges []local.Charge
-	delay   time.Duration
-	kept    bool // and so did everything else
-}
-
-// leaveUnlessKept gives back what local limits gave a request that did not pass, even if its
+// giveBackUnless gives back what local limits gave a request that did not pass, even if its
 // goroutine is on its way out.
-func (a *Agent) leaveUnlessKept(g *guarded) {
-	if !g.kept {
-		a.local.GiveBack(a.now(), g.charges)
+func (a *Agent) giveBackUnless(kept *bool, charges []local.Charge) {
+	if !*kept {
+		a.local.GiveBack(a.now(), charges)
 	}
 }
 
 // enter takes from the local limits, all or none, and waits in line for their slots for at most
-// patience. Without a guarded there is a denial or an error.
-func (a *Agent) enter(ctx context.Context, p *local.Plan, tenant string, charges []local.Charge, patience time.Duration) (*guarded, Decision, error) {
+// patience. It returns how long the request waits for its turn, or a denial, which has a reason.
+func (a *Agent) enter(ctx context.Context, p *local.Plan, tenant string, charges []local.Charge, patience time.Duration) (time.Duration, Decision, error) {
 	if err := quota.ValidateTenant(tenant); err != nil {
-		return nil, Decision{}, err
+		return 0, Decision{}, err
 	}
 	caller := local.CallerOf(ctx)
 	if err := caller.Validate(); err != nil {
-		return nil, Decision{}, err
+		return 0, Decision{}, err
 	}
 	left := patienceOf(ctx)
 	v, err := a.local.Take(a.now(), tenant, &caller, charges, left)
 	if err != nil {
-		return nil, Decision{}, err
+		return 0, Decision{}, err
 	}
 	if v.Denied != nil {
-		return nil, a.localDenial(p, &v), nil
+		return 0, a.localDenial(p, &v), nil
 	}
-	if local.NeedsSlots(charges) {
-		s, err := a.local.Enter(ctx, a.now, tenant, &caller, charges, min(left, patience))
-		if err != nil || s.Denied != nil {
-			a.local.GiveBack(a.now(), charges)
-		}
-		if err != nil {
-			return nil, Decision{}, err
-		}
-		if s.Denied != nil {
-			return nil, a.localDenial(p, &s), nil
-		}
+	if !local.NeedsSlots(charges) {
+		return v.Delay, Decision{}, nil
 	}
-	return &guarded{charges: charges, delay: v.Delay}, Decision{}, nil
+	s, err := a.local.Enter(ctx, a.now, tenant, &caller, charges, min(left, patience))
+	if err == nil && s.Denied == nil {
+		return v.Delay, Decision{}, nil
+	}
+	a.local.GiveBack(a.now(), charges)
+	if err != nil {
+		return 0, Decision{}, err
+	}
+	return 0, a.localDenial(p, &s), nil
 }
 
 // patienceOf is how long a caller waits.

@@ -10,6 +10,7 @@ import (
 	"github.com/gofrs/uuid/v5"
 
 	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/agent/local"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -60,48 +61,46 @@ func (a *Agent) Acquire(ctx context.Context, r Acquire) (Permit, error) {
 	}
 	defer free()
 	began := a.now()
-	g, denial, err := a.enterFor(ctx, r)
-	if err != nil || g == nil {
+	charges, err := a.localOf(ctx, r)
+	if err != nil {
+		return Permit{}, err
+	}
+	delay, denial, err := a.enter(ctx, a.local.Plan(), r.Tenant, charges, r.Wait)
+	if err != nil || denial.Reason != quota.Allowed {
 		return Permit{Waited: a.now() - began, Decision: denial}, err
 	}
-	defer a.leaveUnlessKept(g)
-	if err := a.turn(ctx, g.delay); err != nil {
+	kept := false
+	defer a.giveBackUnless(&kept, charges)
+	if err := a.turn(ctx, delay); err != nil {
 		return Permit{}, err
 	}
 	r.Wait = max(r.Wait-(a.now()-began), 0)
-	p, err := a.acquireLeased(ctx, r, began, func() { a.local.Leave(a.now(), g.charges) })
-	if err != nil || !p.Allowed {
-		return p, err
-	}
-	g.kept = true
-	return p, nil
+	p, err := a.acquireLeased(ctx, r, began, func() { a.local.Leave(a.now(), charges) })
+	kept = err == nil && p.Allowed
+	return p, err
 }
 
-// enterFor takes what local limits have for an acquire. A repeat while its work runs has it
-// already.
-func (a *Agent) enterFor(ctx context.Context, r Acquire) (*guarded, Decision, error) {
+// localOf returns the local limits that an acquire is under; none, if it repeats one whose work
+// runs and has all that they gave.
+func (a *Agent) localOf(ctx context.Context, r Acquire) ([]local.Charge, error) {
 	what, takes := r.Operation, r.Takes
 	if what == "" {
 		what = takes[0].Dimension
 	}
 	p, err := a.localPlan(ctx, r.Tenant, what)
 	if err != nil {
-		return nil, Decision{}, err
+		return nil, err
 	}
 	if op := a.core.Operation(r.Operation); op != nil {
 		takes = op.Takes
 	}
 	charges := chargesOf(p, nil, r.Operation, takes, max(r.Times, 1))
-	if len(charges) == 0 {
-		return &guarded{}, Decision{}, nil
-	}
 	a.mu.Lock()
-	runs := a.core.Held(a.now(), r.Tenant, r.ID) > 0
-	a.mu.Unlock()
-	if runs {
-		return &guarded{}, Decision{}, nil
+	defer a.mu.Unlock()
+	if len(charges) > 0 && a.core.Held(a.now(), r.Tenant, r.ID) > 0 {
+		return nil, nil
 	}
-	return a.enter(ctx, p, r.Tenant, charges, r.Wait)
+	return charges, nil
 }
 
 // acquireLeased starts work as what is leased allows. ended is called when it has ended.
