@@ -61,9 +61,9 @@ func (a *Agent) guard(ctx context.Context, p *local.Plan, tenant string, charges
 	if local.NeedsSlots(charges) {
 		return Decision{}, needsSlots("dimension")
 	}
-	delay, denial, err := a.enter(ctx, p, tenant, charges, 0)
-	if err != nil || denial.Reason != quota.Allowed {
-		return denial, err
+	v, err := a.enter(ctx, tenant, charges, 0)
+	if err != nil || v.Denied != nil {
+		return a.localDenial(p, &v), err
 	}
 	kept := false
 	defer a.giveBackUnless(&kept, charges)
@@ -72,7 +72,7 @@ func (a *Agent) guard(ctx context.Context, p *local.Plan, tenant string, charges
 		return d, err
 	}
 	kept = true
-	return d, a.turn(ctx, delay)
+	return d, a.turn(ctx, v.Delay)
 }
 
 func needsSlots(field string) error {
@@ -88,35 +88,31 @@ func (a *Agent) giveBackUnless(kept *bool, charges []local.Charge) {
 }
 
 // enter takes from the local limits, all or none, and waits in line for their slots for at most
-// patience. It returns how long the request waits for its turn, or a denial, which has a reason.
-func (a *Agent) enter(ctx context.Context, p *local.Plan, tenant string, charges []local.Charge, patience time.Duration) (time.Duration, Decision, error) {
+// patience.
+func (a *Agent) enter(ctx context.Context, tenant string, charges []local.Charge, patience time.Duration) (local.Verdict, error) {
 	if err := quota.ValidateTenant(tenant); err != nil {
-		return 0, Decision{}, err
+		return local.Verdict{}, err
 	}
 	caller := local.CallerOf(ctx)
 	if err := caller.Validate(); err != nil {
-		return 0, Decision{}, err
+		return local.Verdict{}, err
 	}
 	left := patienceOf(ctx)
 	v, err := a.local.Take(a.now(), tenant, &caller, charges, left)
-	if err != nil {
-		return 0, Decision{}, err
+	if err != nil || v.Denied != nil || !local.NeedsSlots(charges) {
+		return v, err
 	}
-	if v.Denied != nil {
-		return 0, a.localDenial(p, &v), nil
-	}
-	if !local.NeedsSlots(charges) {
-		return v.Delay, Decision{}, nil
-	}
-	s, err := a.local.Enter(ctx, a.now, tenant, &caller, charges, min(left, patience))
+	s, err := a.local.Enter(ctx, a.stopped, a.now, tenant, &caller, charges, min(left, patience))
 	if err == nil && s.Denied == nil {
-		return v.Delay, Decision{}, nil
+		return v, nil
 	}
 	a.local.GiveBack(a.now(), charges)
-	if err != nil {
-		return 0, Decision{}, err
+	select {
+	case <-a.stopped: // which may be why nobody was served
+		return local.Verdict{}, ErrStopped
+	default:
+		return s, err
 	}
-	return 0, a.localDenial(p, &s), nil
 }
 
 // patienceOf is how long a caller waits.
@@ -148,6 +144,9 @@ func (a *Agent) turn(ctx context.Context, delay time.Duration) error {
 // a quota like any other that is spent for now.
 func (a *Agent) localDenial(p *local.Plan, v *local.Verdict) Decision {
 	l := v.Denied
+	if l == nil {
+		return Decision{}
+	}
 	d := Decision{Dimension: l.Name, Reason: quota.Exhausted, Limit: quota.LimitOf(l.Most()), Remaining: v.Answer.Left,
 		RetryIn: v.Answer.RetryIn, Window: l.Window(), PolicyVersion: p.Version}
 	if v.Outcome == local.TooLarge && l.Most() > 0 {
@@ -171,9 +170,15 @@ func (a *Agent) TakeLocal(ctx context.Context, tenant, name string, cost int64) 
 	if !ok {
 		return Decision{}, &quota.FieldError{Field: "local", Allowed: "a local limit that policy defines"}
 	}
-	return a.guard(ctx, p, tenant, charges, func() (Decision, error) {
-		return Decision{Allowed: true, Dimension: name, Limit: quota.LimitOf(p.Most(name)), PolicyVersion: p.Version}, nil
-	})
+	if local.NeedsSlots(charges) {
+		return Decision{}, needsSlots("local")
+	}
+	v, err := a.enter(ctx, tenant, charges, 0)
+	if err != nil || v.Denied != nil {
+		return a.localDenial(p, &v), err
+	}
+	return Decision{Allowed: true, Dimension: name, Limit: quota.LimitOf(v.Tightest.Most()), Remaining: v.Answer.Left,
+		Window: v.Tightest.Window(), PolicyVersion: p.Version}, a.turn(ctx, v.Delay)
 }
 
 // sweepLoop drops the idle keys of local limits.

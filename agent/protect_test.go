@@ -137,6 +137,37 @@ func TestALocalSlotOfAPermitThatNobodyHeardOfComesBack(t *testing.T) {
 	})
 }
 
+// A caller in line for a local slot does not outlast its agent.
+func TestWhoWaitsForALocalSlotIsToldThatTheAgentStopped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gate := localLimit("concurrency", 1)
+		gate.QueueCount, gate.QueueAgeUs = 1, 3_600_000_000
+		a, stop := start(t, under{newFakeUplink(), gate})
+		p, err := a.localPlan(t.Context(), "acme", "report_export")
+		if err != nil {
+			t.Fatal(err)
+		}
+		enter := func() error {
+			v, err := a.enter(t.Context(), "acme", p.Dimension(nil, "report_export", 1, 1), time.Hour)
+			if err == nil && v.Denied != nil {
+				err = errors.New(string(v.Outcome))
+			}
+			return err
+		}
+		if err := enter(); err != nil {
+			t.Fatal(err)
+		}
+		waits := make(chan error, 1)
+		go func() { waits <- enter() }()
+		synctest.Wait()
+		stop()
+		if err := <-waits; !errors.Is(err, ErrStopped) {
+			t.Errorf("told %v", err)
+		}
+	})
+}
+
 // A request whose goroutine dies half way leaves nothing taken.
 func TestWhatAPanicLeavesBehindGoesBack(t *testing.T) {
 	t.Parallel()
@@ -176,7 +207,7 @@ func TestLocalLimitsAreAmongTheTermsOnDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []bool{true, false} {
-		if d, err := a.TakeLocal(t.Context(), "acme", "mine", 1); err != nil || d.Allowed != want || d.Dimension != "mine" || d.Limit.Units != 1 {
+		if d, err := a.TakeLocal(t.Context(), "acme", "mine", 1); err != nil || d.Allowed != want || d.Dimension != "mine" || d.Limit.Units != 1 || d.Remaining != 0 {
 			t.Errorf("%+v, %v; want allowed %v", d, err, want)
 		}
 	}

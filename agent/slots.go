@@ -65,13 +65,13 @@ func (a *Agent) Acquire(ctx context.Context, r Acquire) (Permit, error) {
 	if err != nil {
 		return Permit{}, err
 	}
-	delay, denial, err := a.enter(ctx, a.local.Plan(), r.Tenant, charges, r.Wait)
-	if err != nil || denial.Reason != quota.Allowed {
-		return Permit{Waited: a.now() - began, Decision: denial}, err
+	v, err := a.enter(ctx, r.Tenant, charges, r.Wait)
+	if err != nil || v.Denied != nil {
+		return Permit{Waited: a.now() - began, Decision: a.localDenial(a.local.Plan(), &v)}, err
 	}
 	kept := false
 	defer a.giveBackUnless(&kept, charges)
-	if err := a.turn(ctx, delay); err != nil {
+	if err := a.turn(ctx, v.Delay); err != nil {
 		return Permit{}, err
 	}
 	r.Wait = max(r.Wait-(a.now()-began), 0)

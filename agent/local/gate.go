@@ -9,10 +9,10 @@ import (
 )
 
 // Enter takes the slots that charges name, one limit after the other, and waits in line for them
-// for at most patience, the age that the queue allows and ctx. All or none: who is denied, or
+// for at most patience, the age that the queue allows and ctx, and not once stop is closed. All or none: who is denied, or
 // leaves, holds nothing. The error is a *quota.FieldError about the caller, or ctx's when it was
 // cancelled; a deadline is the end of patience.
-func (s *Set) Enter(ctx context.Context, now func() time.Duration, tenant string, c *Caller, charges []Charge, patience time.Duration) (Verdict, error) {
+func (s *Set) Enter(ctx context.Context, stop <-chan struct{}, now func() time.Duration, tenant string, c *Caller, charges []Charge, patience time.Duration) (Verdict, error) {
 	began := now()
 	for i := range charges {
 		ch := &charges[i]
@@ -35,7 +35,7 @@ func (s *Set) Enter(ctx context.Context, now func() time.Duration, tenant string
 			waits := ch.place.state == queued
 			e.shard.mu.Unlock()
 			if waits {
-				stand(ctx, woken, ch.place.until-at)
+				stand(ctx, stop, woken, ch.place.until-at)
 			}
 			out, left = ch.settle(now())
 			ch.limiter.counts.wait.Observe((now() - at).Seconds())
@@ -55,12 +55,13 @@ func (s *Set) Enter(ctx context.Context, now func() time.Duration, tenant string
 }
 
 // stand waits in line.
-func stand(ctx context.Context, woken <-chan struct{}, most time.Duration) {
+func stand(ctx context.Context, stop, woken <-chan struct{}, most time.Duration) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
 	case <-woken:
 	case <-timer.C:
+	case <-stop:
 	case <-ctx.Done():
 	}
 }

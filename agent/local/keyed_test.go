@@ -368,7 +368,7 @@ func TestR1_11AStormAtTheGate(t *testing.T) {
 		now := func() time.Duration { return time.Since(began) }
 		enter := func(ctx context.Context) (Verdict, []Charge, error) {
 			charges := s.Plan().Dimension(nil, "d", 1, 1)
-			v, err := s.Enter(ctx, now, "acme", &Caller{}, charges, forever)
+			v, err := s.Enter(ctx, nil, now, "acme", &Caller{}, charges, forever)
 			return v, charges, err
 		}
 		var wg sync.WaitGroup

@@ -25,7 +25,7 @@ func TestEveryDecisionIsCounted(t *testing.T) {
 		if v, err := s.Take(0, "acme", &c, charges, 0); err != nil || v.Denied != nil {
 			continue
 		}
-		if v, err := s.Enter(t.Context(), now, "acme", &c, charges, 0); err != nil || v.Denied != nil {
+		if v, err := s.Enter(t.Context(), nil, now, "acme", &c, charges, 0); err != nil || v.Denied != nil {
 			continue
 		}
 		held = append(held, charges)

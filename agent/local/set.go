@@ -82,10 +82,10 @@ func (s *Set) Apply(now time.Duration, c *pb.Catalogue) error {
 		p.byName[l.Name] = s.limiterOf(now, before, l)
 	}
 	for _, d := range c.GetDimensions() {
-		p.dimensions[d.GetName()] = p.named(d.GetLocal())
+		p.name(p.dimensions, d.GetName(), d.GetLocal())
 	}
 	for _, o := range c.GetOperations() {
-		p.operations[o.GetName()] = p.named(o.GetLocal())
+		p.name(p.operations, o.GetName(), o.GetLocal())
 	}
 	s.plan.Store(p)
 	return nil
@@ -115,12 +115,11 @@ func (s *Set) limiterOf(now time.Duration, before *Plan, l *Limit) *limiter {
 	return made
 }
 
-func (p *Plan) named(names []string) []*limiter {
-	var found []*limiter
+// name notes which limits something is under, if it is under any.
+func (p *Plan) name(of map[string][]*limiter, what string, names []string) {
 	for _, n := range names {
-		found = append(found, p.byName[n]) // Read has seen that they are there
+		of[what] = append(of[what], p.byName[n]) // Read has seen that they are there
 	}
-	return found
 }
 
 // Sweep drops the keys that nobody used for as long as their limits say.
@@ -175,14 +174,6 @@ func (p *Plan) Limit(charges []Charge, name string, cost int64) ([]Charge, bool)
 	return l.charge(charges, cost, cost), true
 }
 
-// Most is the largest cost that can pass a limit.
-func (p *Plan) Most(name string) quota.Units {
-	if l := p.byName[name]; l != nil {
-		return l.limit().Most()
-	}
-	return 0
-}
-
 // charge adds a limit, or to what is there of it: costs add up, but a request is one request
 // however much of what it takes is under the same limit. Slots come last, because they may be
 // waited for, and in one order, so that no two requests wait for each other.
@@ -225,10 +216,11 @@ func NeedsSlots(charges []Charge) bool {
 
 // Verdict is what the limits say together.
 type Verdict struct {
-	Denied  *Limit // which denied; nil: all allowed, or had not been asked
-	Outcome Outcome
-	Answer  Answer        // of the one that denied
-	Delay   time.Duration // allowed: until its turn comes
+	Denied   *Limit // which denied; nil: all allowed, or had not been asked
+	Tightest *Limit // allowed: the one with the least left
+	Outcome  Outcome
+	Answer   Answer        // of the one that denied, or of the tightest
+	Delay    time.Duration // allowed: until its turn comes
 }
 
 // Take takes from every limit of use, all or none, at one reading of the clock. Slots are left to
@@ -251,6 +243,9 @@ func (s *Set) Take(now time.Duration, tenant string, c *Caller, charges []Charge
 			return Verdict{Denied: ch.limiter.limit(), Outcome: out, Answer: a}, nil
 		}
 		v.Delay = max(v.Delay, a.Delay)
+		if v.Tightest == nil || a.Left < v.Answer.Left {
+			v.Tightest, v.Answer = ch.limiter.limit(), a
+		}
 	}
 	return v, nil
 }
