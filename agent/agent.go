@@ -154,8 +154,8 @@ func (a *Agent) Take(ctx context.Context, tenant, dimension string, cost int64) 
 		return Decision{}, err
 	}
 	var room [localRoom]local.Charge
-	if charges := p.Dimension(room[:0], dimension, cost, 1); cost > 0 && len(charges) > 0 {
-		return a.guard(ctx, p, tenant, charges, func() (Decision, error) { return a.takeLeased(ctx, tenant, dimension, cost) })
+	if charges := p.Dimension(room[:0], quota.Key{Tenant: tenant, Dimension: dimension}, cost, 1); cost > 0 && len(charges) > 0 {
+		return a.guard(ctx, p, charges, func() (Decision, error) { return a.takeLeased(ctx, tenant, dimension, cost) })
 	}
 	return a.takeLeased(ctx, tenant, dimension, cost)
 }

@@ -33,8 +33,8 @@ func (a *Agent) TakeAll(ctx context.Context, tenant string, takes []core.Dimensi
 		return a.awaitAll(ctx, &core.Group{Tenant: tenant, Takes: takes})
 	}
 	var room [localRoom]local.Charge
-	if charges := chargesOf(p, room[:0], "", takes, 1); len(charges) > 0 {
-		return a.guard(ctx, p, tenant, charges, leased)
+	if charges := chargesOf(p, room[:0], tenant, "", takes, 1); len(charges) > 0 {
+		return a.guard(ctx, p, charges, leased)
 	}
 	return leased()
 }
@@ -67,12 +67,12 @@ func (a *Agent) TakeOperation(ctx context.Context, tenant, operation string, tim
 		return a.awaitAll(ctx, &core.Group{Tenant: tenant, Operation: operation, Times: times})
 	}
 	var room [localRoom]local.Charge
-	charges := chargesOf(p, room[:0], operation, takes, times)
+	charges := chargesOf(p, room[:0], tenant, operation, takes, times)
 	if local.NeedsSlots(charges) {
 		return Decision{}, needsSlots("operation")
 	}
 	if len(charges) > 0 {
-		return a.guard(ctx, p, tenant, charges, leased)
+		return a.guard(ctx, p, charges, leased)
 	}
 	return leased()
 }

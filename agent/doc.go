@@ -41,14 +41,6 @@
 //   - Slots are acquired and released at any number of agents, never more than there are; who is
 //     denied or waits is counted apart. (TestR2_12ManyJobsBeginAndEndAtTwoAgents,
 //     TestR1_11ABlockedAcquireIsCountedApart)
-//   - A graceful stop reports and returns everything, and ends without a control plane too.
-//     (TestD6StopReportsAndReturnsEverything, TestD6StopEndsWithoutAControlPlane)
-//   - A spend that nobody waits for any more is taken back. (TestAnAbandonedSpendIsTakenBack)
-//   - A permit that was given to a caller who had just hung up is taken back.
-//     (TestAPermitThatNobodyHeardOfIsNotKept)
-//   - Several dimensions, or an operation's, are taken together or not at all; from units in
-//     hand without a lock or an allocation. (TestR1_10SeveralDimensionsAreTakenTogether,
-//     TestAPaymentTakesItsLeaseAndItsSpend, BenchmarkTakeAll)
 //   - Local limits are asked first; what they gave goes back when what is leased denies or cannot
 //     be asked; slots of theirs come back however work ends. (TestR1_10AChainThatBeginsWithALocalLimit,
 //     TestDoorsAgreeAboutLocalLimits, TestO4LocalLimitsInAnOutage, TestR1_11WaitingForALocalSlot,
@@ -57,6 +49,14 @@
 //     (TestNobodyPassesBeforeLocalLimitsAreKnown)
 //   - A shaped request is answered in its turn, and a take under local limits allocates nothing.
 //     (TestR1_8AShapedRequestIsAnsweredInItsTurn, BenchmarkTakeUnderALocalLimit)
+//   - A graceful stop reports and returns everything, and ends without a control plane too.
+//     (TestD6StopReportsAndReturnsEverything, TestD6StopEndsWithoutAControlPlane)
+//   - A spend that nobody waits for any more is taken back. (TestAnAbandonedSpendIsTakenBack)
+//   - A permit that was given to a caller who had just hung up is taken back.
+//     (TestAPermitThatNobodyHeardOfIsNotKept)
+//   - Several dimensions, or an operation's, are taken together or not at all; from units in
+//     hand without a lock or an allocation. (TestR1_10SeveralDimensionsAreTakenTogether,
+//     TestAPaymentTakesItsLeaseAndItsSpend, BenchmarkTakeAll)
 //   - A cost that is not known beforehand is reserved and settled.
 //     (TestUnknownCostIsReservedAndSettled)
 //   - A take of any kind that is repeated with its id is charged once.

@@ -45,23 +45,23 @@ func (a *Agent) localPlan(ctx context.Context, tenant, what string) (*local.Plan
 }
 
 // chargesOf adds the local limits that several takes, done times over, are under.
-func chargesOf(p *local.Plan, charges []local.Charge, operation string, takes []core.DimensionCost, times int64) []local.Charge {
+func chargesOf(p *local.Plan, charges []local.Charge, tenant, operation string, takes []core.DimensionCost, times int64) []local.Charge {
 	if operation != "" {
-		charges = p.Operation(charges, operation, times)
+		charges = p.Operation(charges, tenant, operation, times)
 	}
 	for _, t := range takes {
-		charges = p.Dimension(charges, t.Dimension, t.Cost*min(times, math.MaxInt64/max(t.Cost, 1)), times)
+		charges = p.Dimension(charges, quota.Key{Tenant: tenant, Dimension: t.Dimension}, t.Cost*min(times, math.MaxInt64/max(t.Cost, 1)), times)
 	}
 	return charges
 }
 
 // guard decides a request: by its local limits, and then as leased says. The answer waits for its
 // turn where one of them shapes traffic.
-func (a *Agent) guard(ctx context.Context, p *local.Plan, tenant string, charges []local.Charge, leased func() (Decision, error)) (Decision, error) {
+func (a *Agent) guard(ctx context.Context, p *local.Plan, charges []local.Charge, leased func() (Decision, error)) (Decision, error) {
 	if local.NeedsSlots(charges) {
 		return Decision{}, needsSlots("dimension")
 	}
-	v, err := a.enter(ctx, tenant, charges, 0)
+	v, err := a.enter(ctx, charges, 0)
 	if err != nil || v.Denied != nil {
 		return a.localDenial(p, &v), err
 	}
@@ -89,8 +89,8 @@ func (a *Agent) giveBackUnless(kept *bool, charges []local.Charge) {
 
 // enter takes from the local limits, all or none, and waits in line for their slots for at most
 // patience.
-func (a *Agent) enter(ctx context.Context, tenant string, charges []local.Charge, patience time.Duration) (local.Verdict, error) {
-	if err := quota.ValidateTenant(tenant); err != nil {
+func (a *Agent) enter(ctx context.Context, charges []local.Charge, patience time.Duration) (local.Verdict, error) {
+	if err := local.ValidateTenants(charges); err != nil {
 		return local.Verdict{}, err
 	}
 	caller := local.CallerOf(ctx)
@@ -98,11 +98,11 @@ func (a *Agent) enter(ctx context.Context, tenant string, charges []local.Charge
 		return local.Verdict{}, err
 	}
 	left := patienceOf(ctx)
-	v, err := a.local.Take(a.now(), tenant, &caller, charges, left)
+	v, err := a.local.Take(a.now(), &caller, charges, left)
 	if err != nil || v.Denied != nil || !local.NeedsSlots(charges) {
 		return v, err
 	}
-	s, err := a.local.Enter(ctx, a.stopped, a.now, tenant, &caller, charges, min(left, patience))
+	s, err := a.local.Enter(ctx, a.stopped, a.now, &caller, charges, min(left, patience))
 	if err == nil && s.Denied == nil {
 		return v, nil
 	}
@@ -166,14 +166,14 @@ func (a *Agent) TakeLocal(ctx context.Context, tenant, name string, cost int64) 
 		return Decision{}, err
 	}
 	var room [localRoom]local.Charge
-	charges, ok := p.Limit(room[:0], name, cost)
+	charges, ok := p.Limit(room[:0], tenant, name, cost)
 	if !ok {
 		return Decision{}, &quota.FieldError{Field: "local", Allowed: "a local limit that policy defines"}
 	}
 	if local.NeedsSlots(charges) {
 		return Decision{}, needsSlots("local")
 	}
-	v, err := a.enter(ctx, tenant, charges, 0)
+	v, err := a.enter(ctx, charges, 0)
 	if err != nil || v.Denied != nil {
 		return a.localDenial(p, &v), err
 	}

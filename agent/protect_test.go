@@ -16,6 +16,7 @@ import (
 
 	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/agent/local"
+	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
@@ -33,6 +34,8 @@ func (u under) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply, er
 	}
 	return reply, err
 }
+
+var reports = quota.Key{Tenant: "acme", Dimension: "report_export"}
 
 func localLimit(algorithm string, units int64) *pb.LocalLimit {
 	return &pb.LocalLimit{Name: "mine", Algorithm: algorithm, Rate: &pb.Rate{Units: units, PerUs: 3_600_000_000}, Capacity: units, StartFull: true,
@@ -149,7 +152,7 @@ func TestWhoWaitsForALocalSlotIsToldThatTheAgentStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 		enter := func() error {
-			v, err := a.enter(t.Context(), "acme", p.Dimension(nil, "report_export", 1, 1), time.Hour)
+			v, err := a.enter(t.Context(), p.Dimension(nil, reports, 1, 1), time.Hour)
 			if err == nil && v.Denied != nil {
 				err = errors.New(string(v.Outcome))
 			}
@@ -181,7 +184,7 @@ func TestWhatAPanicLeavesBehindGoesBack(t *testing.T) {
 			func() {
 				defer func() { _ = recover() }()
 				p := a.local.Plan()
-				_, _ = a.guard(t.Context(), p, "acme", p.Dimension(nil, "report_export", 1, 1), func() (Decision, error) { panic("ours") })
+				_, _ = a.guard(t.Context(), p, p.Dimension(nil, reports, 1, 1), func() (Decision, error) { panic("ours") })
 			}()
 		}
 		if d, err := a.Take(t.Context(), "acme", "report_export", 1); err != nil || !d.Allowed {
@@ -253,7 +256,7 @@ func underALimit(t testing.TB) (a *Agent, stop func()) {
 	up := newFakeUplink()
 	up.limit = 1 << 52
 	limit := localLimit("token_bucket", 1<<50)
-	limit.Key = []string{"tenant", "address"}
+	limit.Key = []string{"tenant", "route"}
 	a, err := New(Config{Name: "a", Region: "eu"}, hugeLease{under{up, limit}})
 	if err != nil {
 		t.Fatal(err)
@@ -262,7 +265,7 @@ func underALimit(t testing.TB) (a *Agent, stop func()) {
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
 	for i := 0; ; i++ {
-		d, err := a.Take(local.WithCaller(ctx, local.Caller{Address: "192.0.2.1"}), "acme", "report_export", 1)
+		d, err := a.Take(local.WithCaller(ctx, local.Caller{Route: "/v1/reports"}), "acme", "report_export", 1)
 		if err == nil && d.Allowed {
 			break
 		}
@@ -277,7 +280,7 @@ func underALimit(t testing.TB) (a *Agent, stop func()) {
 func TestATakeUnderALocalLimitAllocatesNothing(t *testing.T) {
 	a, stop := underALimit(t)
 	defer stop()
-	ctx := local.WithCaller(t.Context(), local.Caller{Address: "192.0.2.1"})
+	ctx := local.WithCaller(t.Context(), local.Caller{Route: "/v1/reports"})
 	if n := testing.AllocsPerRun(500, func() {
 		if d, err := a.Take(ctx, "acme", "report_export", 1); err != nil || !d.Allowed {
 			t.Fatal(d, err)
@@ -290,7 +293,7 @@ func TestATakeUnderALocalLimitAllocatesNothing(t *testing.T) {
 func BenchmarkTakeUnderALocalLimit(b *testing.B) {
 	a, stop := underALimit(b)
 	defer stop()
-	ctx := local.WithCaller(b.Context(), local.Caller{Address: "192.0.2.1"})
+	ctx := local.WithCaller(b.Context(), local.Caller{Route: "/v1/reports"})
 	b.ReportAllocs()
 	for b.Loop() {
 		if d, err := a.Take(ctx, "acme", "report_export", 1); err != nil || !d.Allowed {

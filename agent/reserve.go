@@ -33,12 +33,12 @@ func (a *Agent) Reserve(ctx context.Context, tenant, dimension string, estimate 
 		return Reservation{}, err
 	}
 	var room [localRoom]local.Charge
-	charges := p.Dimension(room[:0], dimension, estimate, 1)
+	charges := p.Dimension(room[:0], id, estimate, 1)
 	if len(charges) == 0 {
 		return a.reserveLeased(ctx, id, estimate, maximum)
 	}
 	var made Reservation
-	d, err := a.guard(ctx, p, tenant, charges, func() (Decision, error) {
+	d, err := a.guard(ctx, p, charges, func() (Decision, error) {
 		var err error
 		made, err = a.reserveLeased(ctx, id, estimate, maximum)
 		return made.Decision, err

@@ -65,7 +65,7 @@ func (a *Agent) Acquire(ctx context.Context, r Acquire) (Permit, error) {
 	if err != nil {
 		return Permit{}, err
 	}
-	v, err := a.enter(ctx, r.Tenant, charges, r.Wait)
+	v, err := a.enter(ctx, charges, r.Wait)
 	if err != nil || v.Denied != nil {
 		return Permit{Waited: a.now() - began, Decision: a.localDenial(a.local.Plan(), &v)}, err
 	}
@@ -94,7 +94,7 @@ func (a *Agent) localOf(ctx context.Context, r Acquire) ([]local.Charge, error) 
 	if op := a.core.Operation(r.Operation); op != nil {
 		takes = op.Takes
 	}
-	charges := chargesOf(p, nil, r.Operation, takes, max(r.Times, 1))
+	charges := chargesOf(p, nil, r.Tenant, r.Operation, takes, max(r.Times, 1))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(charges) > 0 && a.core.Held(a.now(), r.Tenant, r.ID) > 0 {

@@ -29,6 +29,8 @@
 //     TestR1_4AClockThatGoesBackAddsNothing, TestALimitOfZeroDeniesEverything)
 //   - A change of a limit refills nothing. (TestR1_14ChangingALimitDoesNotRefill,
 //     TestR1_14ANewLimitCarriesOverWhatEveryKeyUsed)
+//   - A request counts once at a limit, or with each of its tenants, and costs add up.
+//     (TestWhatARequestCostsALimit, TestARequestForSeveralTenants)
 //   - Several limits are taken all or none, and what is given back can be taken again.
 //     (TestSeveralLimitsAreTakenAllOrNone, TestWhatIsGivenBackCanBeTakenAgain,
 //     TestAPlaceInTheMiddleOfTheQueuePassesUnused)

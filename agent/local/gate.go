@@ -12,7 +12,7 @@ import (
 // for at most patience, the age that the queue allows and ctx, and not once stop is closed. All or none: who is denied, or
 // leaves, holds nothing. The error is a *quota.FieldError about the caller, or ctx's when it was
 // cancelled; a deadline is the end of patience.
-func (s *Set) Enter(ctx context.Context, stop <-chan struct{}, now func() time.Duration, tenant string, c *Caller, charges []Charge, patience time.Duration) (Verdict, error) {
+func (s *Set) Enter(ctx context.Context, stop <-chan struct{}, now func() time.Duration, c *Caller, charges []Charge, patience time.Duration) (Verdict, error) {
 	began := now()
 	for i := range charges {
 		ch := &charges[i]
@@ -21,7 +21,7 @@ func (s *Set) Enter(ctx context.Context, stop <-chan struct{}, now func() time.D
 		}
 		var room [4 * MaxCallerBytes]byte
 		t := ch.limiter.slots
-		key, err := t.limit.Load().key(s.hash, room[:0], tenant, c)
+		key, err := t.limit.Load().key(s.hash, room[:0], ch.tenant, c)
 		if err != nil {
 			s.Leave(now(), charges[:i])
 			return Verdict{}, err

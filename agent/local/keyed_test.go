@@ -1,14 +1,12 @@
 package local
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/quotalease/quotalease/ledger/quota"
@@ -28,6 +26,9 @@ func wire(name, algorithm string, units int64, per time.Duration, change ...func
 func by(attributes ...string) func(*pb.LocalLimit) {
 	return func(m *pb.LocalLimit) { m.Key = attributes }
 }
+
+// d is what requests take from.
+var d = quota.Key{Tenant: "acme", Dimension: "d"}
 
 func setOf(t testing.TB, limits ...*pb.LocalLimit) *Set {
 	t.Helper()
@@ -51,7 +52,7 @@ func apply(t testing.TB, s *Set, now time.Duration, limits ...*pb.LocalLimit) {
 // take takes from dimension d, and gives nothing back.
 func take(t testing.TB, s *Set, now time.Duration, c Caller) Verdict {
 	t.Helper()
-	v, err := s.Take(now, "acme", &c, s.Plan().Dimension(nil, "d", 1, 1), forever)
+	v, err := s.Take(now, &c, s.Plan().Dimension(nil, d, 1, 1), forever)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func TestM4AMissingAttributeIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	for _, a := range []string{"route", "actor", "api_key", "address"} {
 		s := setOf(t, wire("first", "fixed_window", 1, time.Second), wire("l", "token_bucket", 1, time.Second, by(a)))
-		_, err := s.Take(0, "acme", &Caller{}, s.Plan().Dimension(nil, "d", 1, 1), forever)
+		_, err := s.Take(0, &Caller{}, s.Plan().Dimension(nil, d, 1, 1), forever)
 		var field *quota.FieldError
 		if !errors.As(err, &field) || field.Field != "caller."+a || !strings.Contains(field.Allowed, "the local limit l ") {
 			t.Errorf("without %s: %v", a, err)
@@ -110,7 +111,7 @@ func TestM4AMissingAttributeIsRefusedByName(t *testing.T) {
 		if n := s.Plan().byName["l"].units.count.Load(); n != 0 {
 			t.Errorf("without %s there are %d keys", a, n)
 		}
-		if v, _ := s.Take(0, "acme", &Caller{}, s.Plan().Dimension(nil, "d", 1, 1)[:1], forever); v.Denied != nil {
+		if v, _ := s.Take(0, &Caller{}, s.Plan().Dimension(nil, d, 1, 1)[:1], forever); v.Denied != nil {
 			t.Errorf("what the first limit gave did not come back: %+v", v)
 		}
 	}
@@ -242,7 +243,7 @@ func TestR1_14ANewLimitCarriesOverWhatEveryKeyUsed(t *testing.T) {
 		t.Errorf("another algorithm refilled it: %+v", v)
 	}
 	apply(t, s, 0)
-	if n := len(s.Plan().Dimension(nil, "d", 1, 1)); n != 0 {
+	if n := len(s.Plan().Dimension(nil, d, 1, 1)); n != 0 {
 		t.Errorf("%d limits are left of none", n)
 	}
 }
@@ -280,16 +281,42 @@ func TestWhatARequestCostsALimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := s.Plan()
-	charges := p.Operation(nil, "o", 3)
-	charges = p.Dimension(charges, "x", 30, 3)
-	charges = p.Dimension(charges, "y", 60, 3)
-	charges = p.Dimension(charges, "z", 9, 3)
+	charges := p.Operation(nil, "acme", "o", 3)
+	charges = p.Dimension(charges, quota.Key{Tenant: "acme", Dimension: "x"}, 30, 3)
+	charges = p.Dimension(charges, quota.Key{Tenant: "acme", Dimension: "y"}, 60, 3)
+	charges = p.Dimension(charges, quota.Key{Tenant: "acme", Dimension: "z"}, 9, 3)
 	got := map[string]int64{}
 	for _, c := range charges {
 		got[c.limiter.name] = c.cost
 	}
 	if len(charges) != 2 || got["requests"] != 3 || got["bytes"] != 90 {
 		t.Errorf("three times o, which takes 30 and 60: %v", got)
+	}
+}
+
+// A request for several tenants is counted with each of them where a limit counts by tenant, and
+// once where it does not.
+func TestARequestForSeveralTenants(t *testing.T) {
+	t.Parallel()
+	s := setOf(t, wire("all", "token_bucket", 2, time.Hour), wire("each", "token_bucket", 1, time.Hour, by("tenant")))
+	ask := func(tenants ...string) string {
+		var charges []Charge
+		for _, tenant := range tenants {
+			charges = s.Plan().Dimension(charges, quota.Key{Tenant: tenant, Dimension: "d"}, 1, 1)
+		}
+		v, err := s.Take(0, &Caller{}, charges, forever)
+		if err != nil || v.Denied == nil {
+			return fmt.Sprint("allowed ", err)
+		}
+		return v.Denied.Name
+	}
+	for i, step := range []struct {
+		want    string
+		tenants []string
+	}{{"allowed <nil>", []string{"a", "b"}}, {"each", []string{"c", "a"}}, {"allowed <nil>", []string{"c"}}, {"all", []string{"d"}}} {
+		if got := ask(step.tenants...); got != step.want {
+			t.Errorf("request %d, of %v: %s, want %s", i, step.tenants, got, step.want)
+		}
 	}
 }
 
@@ -328,8 +355,8 @@ func TestManyTakersOfManyKeys(t *testing.T) {
 			for j := range each {
 				k := (i + j) % keys
 				c := Caller{Actor: fmt.Sprint(k)}
-				charges := s.Plan().Dimension(nil, "d", 1, 1)
-				if v, err := s.Take(0, "acme", &c, charges, forever); err != nil {
+				charges := s.Plan().Dimension(nil, d, 1, 1)
+				if v, err := s.Take(0, &c, charges, forever); err != nil {
 					t.Error(err)
 				} else if v.Denied == nil && j%3 == 0 {
 					s.GiveBack(0, charges)
@@ -351,73 +378,4 @@ func TestManyTakersOfManyKeys(t *testing.T) {
 			t.Errorf("key %d: %d of %d passed", k, n, units)
 		}
 	}
-}
-
-func gate(slots, queue int64) *pb.LocalLimit {
-	return &pb.LocalLimit{Name: "gate", Algorithm: "concurrency", Capacity: slots, QueueCount: queue, QueueAgeUs: time.Second.Microseconds(),
-		Ipv6Prefix: 64, IdleUs: 1_000_000, MaxKeys: 10}
-}
-
-// Callers who wait for slots are served in order, at most as many as there are slots run at once,
-// and who hangs up or runs out of time leaves nothing behind.
-func TestR1_11AStormAtTheGate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := setOf(t, gate(2, 5))
-		began := time.Now()
-		now := func() time.Duration { return time.Since(began) }
-		enter := func(ctx context.Context) (Verdict, []Charge, error) {
-			charges := s.Plan().Dimension(nil, "d", 1, 1)
-			v, err := s.Enter(ctx, nil, now, "acme", &Caller{}, charges, forever)
-			return v, charges, err
-		}
-		var wg sync.WaitGroup
-		var running, most atomic.Int64
-		outcomes := map[Outcome]int{}
-		var mu sync.Mutex
-		for i := range 10 { // two run, five wait, three are refused
-			wg.Go(func() {
-				time.Sleep(time.Duration(i) * ms)
-				v, charges, err := enter(t.Context())
-				mu.Lock()
-				outcomes[v.Outcome]++
-				mu.Unlock()
-				if err != nil || v.Denied != nil {
-					return
-				}
-				most.Store(max(most.Load(), running.Add(1)))
-				time.Sleep(400 * ms)
-				running.Add(-1)
-				s.Leave(now(), charges)
-			})
-		}
-		wg.Wait()
-		// At 400 and 800 ms two more begin; the seventh would at 1200, and gives up after a second.
-		if most.Load() != 2 || outcomes[""] != 6 || outcomes[NoPermit] != 1 || outcomes[QueueFull] != 3 {
-			t.Errorf("at most %d ran at once, %v", most.Load(), outcomes)
-		}
-		a, held, _ := enter(t.Context())
-		_, held2, _ := enter(t.Context())
-		ctx, hangUp := context.WithCancel(t.Context())
-		time.AfterFunc(10*ms, hangUp)
-		if _, _, err := enter(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("who hung up is told %v", err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*ms)
-		defer cancel()
-		if v, _, err := enter(ctx); err != nil || v.Outcome != NoPermit {
-			t.Errorf("whose deadline is over is told %+v, %v", v, err)
-		}
-		s.Leave(now(), held)
-		s.Leave(now(), held2)
-		if l := s.Plan().byName["gate"].slots; a.Denied != nil || l.count.Load() != 1 {
-			t.Error("a gate without a key has one queue")
-		} else {
-			l.each(func(s *slots) {
-				if !s.rest(0) {
-					t.Errorf("%+v is left behind", s)
-				}
-			})
-		}
-	})
 }

@@ -20,12 +20,12 @@ func TestEveryDecisionIsCounted(t *testing.T) {
 	now := func() time.Duration { return 0 }
 	var held [][]Charge
 	for range 5 {
-		charges := s.Plan().Dimension(nil, "d", 1, 1)
+		charges := s.Plan().Dimension(nil, d, 1, 1)
 		c := Caller{Actor: "ann-who-is-in-no-metric"}
-		if v, err := s.Take(0, "acme", &c, charges, 0); err != nil || v.Denied != nil {
+		if v, err := s.Take(0, &c, charges, 0); err != nil || v.Denied != nil {
 			continue
 		}
-		if v, err := s.Enter(t.Context(), nil, now, "acme", &c, charges, 0); err != nil || v.Denied != nil {
+		if v, err := s.Enter(t.Context(), nil, now, &c, charges, 0); err != nil || v.Denied != nil {
 			continue
 		}
 		held = append(held, charges)

@@ -140,6 +140,7 @@ func (s *Set) Sweep(now time.Duration) {
 // Charge is what a request costs one limit, and then what it was given.
 type Charge struct {
 	limiter *limiter
+	tenant  string
 	cost    int64
 
 	units *entry[core] // which gave it
@@ -148,40 +149,41 @@ type Charge struct {
 	place *place
 }
 
-// Dimension adds the limits of a take from a dimension. times is how often the whole request asks
-// for what it asks for. Nothing is taken yet.
-func (p *Plan) Dimension(charges []Charge, name string, cost, times int64) []Charge {
-	for _, l := range p.dimensions[name] {
-		charges = l.charge(charges, cost, times)
+// Dimension adds the limits of a take from a key's dimension. times is how often the whole request
+// asks for what it asks for. Nothing is taken yet.
+func (p *Plan) Dimension(charges []Charge, key quota.Key, cost, times int64) []Charge {
+	for _, l := range p.dimensions[key.Dimension] {
+		charges = l.charge(charges, key.Tenant, cost, times)
 	}
 	return charges
 }
 
-// Operation adds the limits that an operation itself is under.
-func (p *Plan) Operation(charges []Charge, name string, times int64) []Charge {
+// Operation adds the limits that a tenant's operation itself is under.
+func (p *Plan) Operation(charges []Charge, tenant, name string, times int64) []Charge {
 	for _, l := range p.operations[name] {
-		charges = l.charge(charges, times, times)
+		charges = l.charge(charges, tenant, times, times)
 	}
 	return charges
 }
 
 // Limit adds a limit by its name, if there is one.
-func (p *Plan) Limit(charges []Charge, name string, cost int64) ([]Charge, bool) {
+func (p *Plan) Limit(charges []Charge, tenant, name string, cost int64) ([]Charge, bool) {
 	l, ok := p.byName[name]
 	if !ok {
 		return charges, false
 	}
-	return l.charge(charges, cost, cost), true
+	return l.charge(charges, tenant, cost, cost), true
 }
 
 // charge adds a limit, or to what is there of it: costs add up, but a request is one request
 // however much of what it takes is under the same limit. Slots come last, because they may be
 // waited for, and in one order, so that no two requests wait for each other.
-func (l *limiter) charge(charges []Charge, cost, times int64) []Charge {
-	byCost := l.limit().CountCost
+func (l *limiter) charge(charges []Charge, tenant string, cost, times int64) []Charge {
+	limit := l.limit()
+	byCost, byTenant := limit.CountCost, slices.Contains(limit.Key, Tenant)
 	for i := range charges {
 		c := &charges[i]
-		if c.limiter != l {
+		if c.limiter != l || byTenant && c.tenant != tenant {
 			continue
 		}
 		if byCost {
@@ -194,7 +196,7 @@ func (l *limiter) charge(charges []Charge, cost, times int64) []Charge {
 	if !byCost {
 		cost = times
 	}
-	charges = append(charges, Charge{limiter: l, cost: cost})
+	charges = append(charges, Charge{limiter: l, tenant: tenant, cost: cost})
 	for i := len(charges) - 1; i > 0 && l.before(charges[i-1].limiter); i-- {
 		charges[i-1], charges[i] = charges[i], charges[i-1]
 	}
@@ -214,6 +216,16 @@ func NeedsSlots(charges []Charge) bool {
 	return slices.ContainsFunc(charges, func(c Charge) bool { return c.limiter.slots != nil })
 }
 
+// ValidateTenants returns a *quota.FieldError about a tenant that is none: it makes no key.
+func ValidateTenants(charges []Charge) error {
+	for i := range charges {
+		if err := quota.ValidateTenant(charges[i].tenant); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Verdict is what the limits say together.
 type Verdict struct {
 	Denied   *Limit // which denied; nil: all allowed, or had not been asked
@@ -226,14 +238,14 @@ type Verdict struct {
 // Take takes from every limit of use, all or none, at one reading of the clock. Slots are left to
 // Enter. patience is the longest delay that the caller accepts. The error is a *quota.FieldError
 // that names what is missing of the caller.
-func (s *Set) Take(now time.Duration, tenant string, c *Caller, charges []Charge, patience time.Duration) (Verdict, error) {
+func (s *Set) Take(now time.Duration, c *Caller, charges []Charge, patience time.Duration) (Verdict, error) {
 	var v Verdict
 	for i := range charges {
 		ch := &charges[i]
 		if ch.limiter.slots != nil {
 			break
 		}
-		a, out, err := s.takeOne(now, tenant, c, ch, patience)
+		a, out, err := s.takeOne(now, c, ch, patience)
 		if err != nil {
 			s.GiveBack(now, charges[:i])
 			return Verdict{}, err
@@ -250,10 +262,10 @@ func (s *Set) Take(now time.Duration, tenant string, c *Caller, charges []Charge
 	return v, nil
 }
 
-func (s *Set) takeOne(now time.Duration, tenant string, c *Caller, ch *Charge, patience time.Duration) (Answer, Outcome, error) {
+func (s *Set) takeOne(now time.Duration, c *Caller, ch *Charge, patience time.Duration) (Answer, Outcome, error) {
 	var room [4 * MaxCallerBytes]byte
 	t := ch.limiter.units
-	key, err := t.limit.Load().key(s.hash, room[:0], tenant, c)
+	key, err := t.limit.Load().key(s.hash, room[:0], ch.tenant, c)
 	if err != nil {
 		return Answer{}, "", err
 	}

@@ -18,10 +18,10 @@ func (b *builder) crossCheck() {
 		b.faults = append(b.faults, ranked{Fault: Fault{File: b.files[0].Name, Field: "dimensions",
 			Problem: "no dimension is defined", Allowed: "one or more in all files"}})
 	}
+	b.checkLocals()
 	b.checkPlans()
 	b.checkListed()
 	b.checkOperations()
-	b.checkLocals()
 }
 
 // checkPlans refuses plans that no dimension gives a limit: a typo there would silently give

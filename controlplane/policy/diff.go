@@ -129,14 +129,14 @@ func parts(d *Document) []part {
 	for _, t := range d.Tenants {
 		all = append(all, part{"tenants." + segment(t.Name), []fact{factOf("plan", orNone(t.Plan))}})
 	}
+	for _, l := range d.Locals {
+		all = append(all, l.parts("local."+segment(l.Name)))
+	}
 	for _, dim := range d.Dimensions {
 		all = append(all, dim.parts("dimensions."+segment(dim.Name))...)
 	}
 	for _, op := range d.Operations {
 		all = append(all, op.parts("operations."+segment(op.Name))...)
-	}
-	for _, l := range d.Locals {
-		all = append(all, l.parts("local."+segment(l.Name)))
 	}
 	return all
 }

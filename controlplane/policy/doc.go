@@ -15,7 +15,7 @@
 //   - A rate is what people write, a rate of 0 denies everything, and what nobody wrote is
 //     usable. (TestRatesAsPeopleWriteThem, TestA4RateOfZeroDeniesWhateverTheBurst)
 //   - Local limits are refused by the same rule, read with their defaults, compared and explained.
-//     (TestBadInputIsRefused, TestLocalLimitsAreReadWithTheirDefaults,
+//     (TestBadLocalLimitsAreRefused, TestLocalLimitsAreReadWithTheirDefaults,
 //     TestDiffAndExplainOfLocalLimits, TestALongStartIsWarnedOf)
 //   - Lease sizes follow the plan and the time of day of the period's zone.
 //     (TestR2_11LeaseSizeByPlanAndTimeOfDay)

@@ -21,9 +21,9 @@ type Document struct {
 	DenyUnlisted bool   // tenants without an entry are refused
 	DefaultPlan  string // plan of tenants whose entry names none, and of those without an entry
 	Tenants      []Tenant
+	Locals       []*Local
 	Dimensions   []*Dimension
 	Operations   []*Operation // by name
-	Locals       []*Local     // by name
 	Commands     []*Override  // made by command, by dimension and tenant
 	Warnings     []Fault      // accepted, but hardly meant
 

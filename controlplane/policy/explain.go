@@ -36,11 +36,11 @@ func (s *Snapshot) Explain(key quota.Key, at time.Time) ([]string, error) {
 		lines = append(lines, "not used: "+why)
 	}
 	lines = append(lines, dim.explainLeases(terms, m.Plan, at)...)
+	lines = append(lines, s.explainLocal(dim.Local)...)
 	lines = append(lines, terms.explainTrouble()...)
 	if dim.Kind == quota.Period {
 		lines = append(lines, fmt.Sprintf("statement: final once nothing is open, or %s after the window", short(dim.FinalAfter)))
 	}
-	lines = append(lines, s.explainLocal(dim.Local)...)
 	return append(lines, s.explainOperations(dim)...), nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/quotalease/quotalease/ledger/quota"
@@ -73,6 +72,12 @@ type LocalQueue struct {
 // Locals returns all local limits by name. The list and what it holds are read-only.
 func (s *Snapshot) Locals() []*Local { return s.doc.Locals }
 
+// locals is where policy names local limits, and where it refers to them.
+type locals struct {
+	names []value
+	refs  []localRef
+}
+
 // localRef is where a dimension or an operation names a local limit.
 type localRef struct {
 	at        value
@@ -94,7 +99,7 @@ func (b *builder) local(v value) {
 	b.doc.Locals = append(b.doc.Locals, l)
 	if f, ok := o.need("name", "the local limit's name"); ok {
 		if l.Name, ok = f.name(quota.ValidateDimension); ok && b.once(f, "local "+l.Name, "local limit "+segment(l.Name)) {
-			b.localNames = append(b.localNames, f)
+			b.locals.names = append(b.locals.names, f)
 		}
 	}
 	f, ok := o.need("algorithm", orList(localAlgorithms))
@@ -285,7 +290,7 @@ func (b *builder) localNamesOf(o object, d *Dimension, op *Operation) (names []s
 			item.refuse(name+" is given twice", "each once")
 		case ok:
 			names = append(names, name)
-			b.localRefs = append(b.localRefs, localRef{at: item, name: name, dimension: d, operation: op})
+			b.locals.refs = append(b.locals.refs, localRef{at: item, name: name, dimension: d, operation: op})
 		}
 	})
 	slices.Sort(names)
@@ -304,12 +309,12 @@ func (b *builder) checkLocals() {
 	for _, d := range b.doc.Dimensions {
 		dimensions[d.Name] = d
 	}
-	for _, at := range b.localNames {
+	for _, at := range b.locals.names {
 		if dimensions[at.node.Value] != nil {
 			at.refuse(at.node.Value+" is a dimension, too", "a name of its own: a denial names who denies by it")
 		}
 	}
-	for _, r := range b.localRefs {
+	for _, r := range b.locals.refs {
 		l := known[r.name]
 		switch {
 		case l == nil:
@@ -331,69 +336,4 @@ func (r localRef) hasSlots(dimensions map[string]*Dimension) bool {
 		d := dimensions[t.Dimension]
 		return d != nil && d.Kind == quota.Concurrency
 	})
-}
-
-func (l *Local) parts(path string) part {
-	limit := formatRate(l.Rate)
-	queue := LocalQueue{}
-	if l.Algorithm == concurrency {
-		limit, queue = formatUnits(l.Capacity), l.Queue
-	}
-	return part{path, []fact{
-		factOf("algorithm", l.Algorithm), factOf("limit", limit), factOf("capacity", formatUnits(l.Capacity)),
-		optional("count_denied", fmt.Sprint(l.CountDenied), "false"),
-		optional("queue.count", formatUnits(queue.Count), "0"), optional("queue.bytes", orWord(queue.Bytes, none), none),
-		optional("queue.age", lasting(queue.Age), none), factOf("key", listed(l.Key)),
-		optional("ipv6_prefix", fmt.Sprint(l.IPv6Prefix), fmt.Sprint(defaultPrefix)), factOf("counts", l.counts()),
-		factOf("start", l.start()), factOf("idle", short(l.Idle)), factOf("max_keys", formatUnits(l.MaxKeys)),
-	}}
-}
-
-func (l *Local) counts() string {
-	if l.CountCost {
-		return "cost"
-	}
-	return "requests"
-}
-
-func (l *Local) start() string {
-	if l.StartFull {
-		return "full"
-	}
-	return "empty"
-}
-
-// listed joins names, or says that there are none.
-func listed(names []string) string { return orNone(strings.Join(names, ", ")) }
-
-// describe says for people what a local limit lets through.
-func (l *Local) describe() string {
-	s := l.Algorithm + " of " + formatRate(l.Rate)
-	switch l.Algorithm {
-	case tokenBucket:
-		s += " with burst " + formatUnits(l.Capacity)
-	case leakyBucket:
-		s += " with a queue of " + formatUnits(l.Capacity)
-	case concurrency:
-		s = concurrency + " of " + formatUnits(l.Capacity)
-		if l.Queue.Count > 0 {
-			s += fmt.Sprintf(", and %d may wait for at most %s", l.Queue.Count, short(l.Queue.Age))
-		}
-	}
-	s += ", counts " + l.counts()
-	if len(l.Key) > 0 {
-		s += " by " + strings.Join(l.Key, ", ")
-	}
-	return s
-}
-
-// explainLocal says which local limits each agent keeps beside a dimension.
-func (s *Snapshot) explainLocal(names []string) []string {
-	var lines []string
-	for _, l := range s.doc.Locals {
-		if slices.Contains(names, l.Name) {
-			lines = append(lines, "local limit "+l.Name+" of each agent: "+l.describe())
-		}
-	}
-	return lines
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -56,6 +57,20 @@ var badLocals = []badInput{
 	{"cost of an operation", namedBy("[bytes]", "[bytes]"), `policy.yaml:9: operations[0].local[0]: local limit bytes counts cost, which an operation has none of; allowed: one that counts requests, or list it at the dimensions`},
 	{"slots that nobody gives back", namedBy("[slots]", "[]"), `policy.yaml:6: dimensions[0].local[0]: local limit slots has slots, which only an acquire gives back; allowed: at a dimension of kind concurrency, or an operation that takes from one`},
 	{"slots of an operation that is taken", namedBy("[]", "[slots]"), `policy.yaml:9: operations[0].local[0]: local limit slots has slots, which only an acquire gives back`},
+}
+
+func TestBadLocalLimitsAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, tc := range badLocals {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			d, err := parseOne(tc.text)
+			var faults Faults
+			if d != nil || !errors.As(err, &faults) || len(faults) != 1 || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("document %v, got\n%v\nwant one fault\n%s", d, err, tc.want)
+			}
+		})
+	}
 }
 
 func TestLocalLimitsAreReadWithTheirDefaults(t *testing.T) {

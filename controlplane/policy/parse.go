@@ -57,14 +57,12 @@ type builder struct {
 	doc       *Document
 	faults    []ranked
 	warnings  []ranked
+	locals    locals           // where they are named and referred to
 	first     map[string]value // where each thing that may exist once was given
 	plans     map[string]bool  // plans that some dimension gives a limit
 	planRefs  []value          // where a plan is named
 	overrides []value          // where an override names its tenant
 	takings   []taking         // where an operation names a dimension
-
-	localNames []value    // where a local limit is named
-	localRefs  []localRef // where one is referred to
 }
 
 // normalise makes a text one that may be joined with others: no byte order mark, and a
@@ -184,14 +182,14 @@ func (b *builder) root(v value) {
 	if f, ok := o.get("tenants"); ok {
 		f.list("{tenant, plan}", b.tenant)
 	}
+	if f, ok := o.get("local"); ok {
+		f.list("{name, algorithm, limit}", b.local)
+	}
 	if f, ok := o.get("dimensions"); ok {
 		f.list("dimensions", b.dimension)
 	}
 	if f, ok := o.get("operations"); ok {
 		f.list("{name, takes, outage}", b.operation)
-	}
-	if f, ok := o.get("local"); ok {
-		f.list("{name, algorithm, limit}", b.local)
 	}
 }
 
@@ -242,10 +240,10 @@ func (b *builder) finish() {
 	d := b.doc
 	d.files, d.checked = b.files, b.now
 	d.Warnings = sorted(b.warnings)
+	slices.SortFunc(d.Locals, func(x, y *Local) int { return cmp.Compare(x.Name, y.Name) })
 	slices.SortFunc(d.Tenants, func(x, y Tenant) int { return cmp.Compare(x.Name, y.Name) })
 	slices.SortFunc(d.Dimensions, func(x, y *Dimension) int { return cmp.Compare(x.Name, y.Name) })
 	slices.SortFunc(d.Operations, func(x, y *Operation) int { return cmp.Compare(x.Name, y.Name) })
-	slices.SortFunc(d.Locals, func(x, y *Local) int { return cmp.Compare(x.Name, y.Name) })
 	for _, dim := range d.Dimensions {
 		slices.SortFunc(dim.Plans, func(x, y Plan) int { return cmp.Compare(x.Name, y.Name) })
 		slices.SortFunc(dim.Overrides, func(x, y *Override) int { return cmp.Compare(x.Tenant, y.Tenant) })

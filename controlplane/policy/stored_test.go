@@ -77,8 +77,6 @@ func FuzzParse(f *testing.F) {
 		"lease:", "  regions: {ap-seoul: {floor: 20%, ceiling: 60%}, eu: {}}",
 		"  schedule:", `  - {from: "08:00", to: "20:00", max: 3, ttl: 10s}`, `  - {from: "22:00", to: "06:00", max: 5}`))
 	f.Add(operationsWith("- {name: x, takes: [{dimension: a, cost: 2}], outage: closed}", "- {name: y, takes: [{dimension: a}], outage: {mode: open, for: 5m}}"))
-	f.Add(localWith("- {name: x, algorithm: leaky_bucket, limit: 5/s, queue: 9, key: [address, route], ipv6_prefix: 56, start: full}",
-		"- {name: y, algorithm: concurrency, limit: 3, queue: {count: 5, bytes: 7, age: 2s}}") + "operations: [{name: o, takes: [{dimension: a}], local: [x]}]\n")
 	f.Add(swap("limit", "limit: unlimited"))
 	f.Add(swap("limit", "limit: 9223372036854775807"))
 	f.Add("---\n# file: a.yaml\n" + dimensionWith() + "---\n# file: \"\\x00\"\n# nothing\n")
@@ -90,6 +88,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("dimensions: [[[[{{{{")
 	f.Add("\xef\xbb\xbfdimensions:\r\n- name: a\r\n")
 	f.Add("tenants:\n- {tenant: \"a\\0b\"}\n- {tenant: \"\\u2028\"}\n")
+	f.Add(localWith("- {name: x, algorithm: leaky_bucket, limit: 5/s, queue: 9, key: [address, route], ipv6_prefix: 56, start: full}",
+		"- {name: y, algorithm: concurrency, limit: 3, queue: {count: 5, bytes: 7, age: 2s}}") + "operations: [{name: o, takes: [{dimension: a}], local: [x]}]\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := Parse([]File{{Name: "fuzz.yaml", Text: []byte(text)}}, time.Time{})
 		var faults Faults

@@ -1329,157 +1329,6 @@ func (x *Catalogue) GetLocalLimits() []*LocalLimit {
 	return nil
 }
 
-// LocalLimit protects what stands behind one agent. Each agent counts for itself, without the
-// ledger.
-type LocalLimit struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_counter or concurrency
-	Algorithm     string   `protobuf:"bytes,2,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
-	Rate          *Rate    `protobuf:"bytes,3,opt,name=rate,proto3" json:"rate,omitempty"`                                   // all but concurrency; of windows: the limit and the window
-	Capacity      int64    `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`                          // token_bucket: the burst; leaky_bucket: the queue; concurrency: slots
-	CountDenied   bool     `protobuf:"varint,5,opt,name=count_denied,json=countDenied,proto3" json:"count_denied,omitempty"` // sliding_log: what was denied counts, too
-	QueueCount    int64    `protobuf:"varint,6,opt,name=queue_count,json=queueCount,proto3" json:"queue_count,omitempty"`    // concurrency: most that wait for a slot; 0: nobody does
-	QueueBytes    int64    `protobuf:"varint,7,opt,name=queue_bytes,json=queueBytes,proto3" json:"queue_bytes,omitempty"`    // and how large their requests may be together; 0: not looked at
-	QueueAgeUs    int64    `protobuf:"varint,8,opt,name=queue_age_us,json=queueAgeUs,proto3" json:"queue_age_us,omitempty"`  // and for how long
-	Key           []string `protobuf:"bytes,9,rep,name=key,proto3" json:"key,omitempty"`                                     // route, tenant, actor, api_key, address; empty: one for all
-	Ipv6Prefix    int32    `protobuf:"varint,10,opt,name=ipv6_prefix,json=ipv6Prefix,proto3" json:"ipv6_prefix,omitempty"`   // addresses that agree on so many bits are one
-	CountCost     bool     `protobuf:"varint,11,opt,name=count_cost,json=countCost,proto3" json:"count_cost,omitempty"`      // what it costs, not how often it is asked for
-	StartFull     bool     `protobuf:"varint,12,opt,name=start_full,json=startFull,proto3" json:"start_full,omitempty"`
-	IdleUs        int64    `protobuf:"varint,13,opt,name=idle_us,json=idleUs,proto3" json:"idle_us,omitempty"` // a key that nobody used for so long is dropped
-	MaxKeys       int64    `protobuf:"varint,14,opt,name=max_keys,json=maxKeys,proto3" json:"max_keys,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LocalLimit) Reset() {
-	*x = LocalLimit{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LocalLimit) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LocalLimit) ProtoMessage() {}
-
-func (x *LocalLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LocalLimit.ProtoReflect.Descriptor instead.
-func (*LocalLimit) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *LocalLimit) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *LocalLimit) GetAlgorithm() string {
-	if x != nil {
-		return x.Algorithm
-	}
-	return ""
-}
-
-func (x *LocalLimit) GetRate() *Rate {
-	if x != nil {
-		return x.Rate
-	}
-	return nil
-}
-
-func (x *LocalLimit) GetCapacity() int64 {
-	if x != nil {
-		return x.Capacity
-	}
-	return 0
-}
-
-func (x *LocalLimit) GetCountDenied() bool {
-	if x != nil {
-		return x.CountDenied
-	}
-	return false
-}
-
-func (x *LocalLimit) GetQueueCount() int64 {
-	if x != nil {
-		return x.QueueCount
-	}
-	return 0
-}
-
-func (x *LocalLimit) GetQueueBytes() int64 {
-	if x != nil {
-		return x.QueueBytes
-	}
-	return 0
-}
-
-func (x *LocalLimit) GetQueueAgeUs() int64 {
-	if x != nil {
-		return x.QueueAgeUs
-	}
-	return 0
-}
-
-func (x *LocalLimit) GetKey() []string {
-	if x != nil {
-		return x.Key
-	}
-	return nil
-}
-
-func (x *LocalLimit) GetIpv6Prefix() int32 {
-	if x != nil {
-		return x.Ipv6Prefix
-	}
-	return 0
-}
-
-func (x *LocalLimit) GetCountCost() bool {
-	if x != nil {
-		return x.CountCost
-	}
-	return false
-}
-
-func (x *LocalLimit) GetStartFull() bool {
-	if x != nil {
-		return x.StartFull
-	}
-	return false
-}
-
-func (x *LocalLimit) GetIdleUs() int64 {
-	if x != nil {
-		return x.IdleUs
-	}
-	return 0
-}
-
-func (x *LocalLimit) GetMaxKeys() int64 {
-	if x != nil {
-		return x.MaxKeys
-	}
-	return 0
-}
-
 // Operation is what a caller asks to do, and which quotas that draws on.
 type Operation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1493,7 +1342,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1354,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1367,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{15}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Operation) GetName() string {
@@ -1559,7 +1408,7 @@ type Take struct {
 
 func (x *Take) Reset() {
 	*x = Take{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1420,7 @@ func (x *Take) String() string {
 func (*Take) ProtoMessage() {}
 
 func (x *Take) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1433,7 @@ func (x *Take) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Take.ProtoReflect.Descriptor instead.
 func (*Take) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{16}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Take) GetDimension() string {
@@ -1624,7 +1473,7 @@ type Dimension struct {
 
 func (x *Dimension) Reset() {
 	*x = Dimension{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1636,7 +1485,7 @@ func (x *Dimension) String() string {
 func (*Dimension) ProtoMessage() {}
 
 func (x *Dimension) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1649,7 +1498,7 @@ func (x *Dimension) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dimension.ProtoReflect.Descriptor instead.
 func (*Dimension) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{17}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Dimension) GetName() string {
@@ -1767,7 +1616,7 @@ type Rate struct {
 
 func (x *Rate) Reset() {
 	*x = Rate{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1779,7 +1628,7 @@ func (x *Rate) String() string {
 func (*Rate) ProtoMessage() {}
 
 func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1792,7 +1641,7 @@ func (x *Rate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rate.ProtoReflect.Descriptor instead.
 func (*Rate) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{18}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Rate) GetUnits() int64 {
@@ -1821,7 +1670,7 @@ type Period struct {
 
 func (x *Period) Reset() {
 	*x = Period{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1833,7 +1682,7 @@ func (x *Period) String() string {
 func (*Period) ProtoMessage() {}
 
 func (x *Period) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1846,7 +1695,7 @@ func (x *Period) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Period.ProtoReflect.Descriptor instead.
 func (*Period) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{19}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Period) GetEvery() string {
@@ -1890,7 +1739,7 @@ type Outage struct {
 
 func (x *Outage) Reset() {
 	*x = Outage{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1902,7 +1751,7 @@ func (x *Outage) String() string {
 func (*Outage) ProtoMessage() {}
 
 func (x *Outage) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1915,7 +1764,7 @@ func (x *Outage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outage.ProtoReflect.Descriptor instead.
 func (*Outage) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{20}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Outage) GetMode() string {
@@ -1964,7 +1813,7 @@ type Cold struct {
 
 func (x *Cold) Reset() {
 	*x = Cold{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +1825,7 @@ func (x *Cold) String() string {
 func (*Cold) ProtoMessage() {}
 
 func (x *Cold) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +1838,7 @@ func (x *Cold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cold.ProtoReflect.Descriptor instead.
 func (*Cold) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{21}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Cold) GetWaitUs() int64 {
@@ -2009,6 +1858,157 @@ func (x *Cold) GetThen() string {
 func (x *Cold) GetUnits() int64 {
 	if x != nil {
 		return x.Units
+	}
+	return 0
+}
+
+// LocalLimit protects what stands behind one agent. Each agent counts for itself, without the
+// ledger.
+type LocalLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_counter or concurrency
+	Algorithm     string   `protobuf:"bytes,2,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
+	Rate          *Rate    `protobuf:"bytes,3,opt,name=rate,proto3" json:"rate,omitempty"`                                   // all but concurrency; of windows: the limit and the window
+	Capacity      int64    `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`                          // token_bucket: the burst; leaky_bucket: the queue; concurrency: slots
+	CountDenied   bool     `protobuf:"varint,5,opt,name=count_denied,json=countDenied,proto3" json:"count_denied,omitempty"` // sliding_log: what was denied counts, too
+	QueueCount    int64    `protobuf:"varint,6,opt,name=queue_count,json=queueCount,proto3" json:"queue_count,omitempty"`    // concurrency: most that wait for a slot; 0: nobody does
+	QueueBytes    int64    `protobuf:"varint,7,opt,name=queue_bytes,json=queueBytes,proto3" json:"queue_bytes,omitempty"`    // and how large their requests may be together; 0: not looked at
+	QueueAgeUs    int64    `protobuf:"varint,8,opt,name=queue_age_us,json=queueAgeUs,proto3" json:"queue_age_us,omitempty"`  // and for how long
+	Key           []string `protobuf:"bytes,9,rep,name=key,proto3" json:"key,omitempty"`                                     // route, tenant, actor, api_key, address; empty: one for all
+	Ipv6Prefix    int32    `protobuf:"varint,10,opt,name=ipv6_prefix,json=ipv6Prefix,proto3" json:"ipv6_prefix,omitempty"`   // addresses that agree on so many bits are one
+	CountCost     bool     `protobuf:"varint,11,opt,name=count_cost,json=countCost,proto3" json:"count_cost,omitempty"`      // what it costs, not how often it is asked for
+	StartFull     bool     `protobuf:"varint,12,opt,name=start_full,json=startFull,proto3" json:"start_full,omitempty"`
+	IdleUs        int64    `protobuf:"varint,13,opt,name=idle_us,json=idleUs,proto3" json:"idle_us,omitempty"` // a key that nobody used for so long is dropped
+	MaxKeys       int64    `protobuf:"varint,14,opt,name=max_keys,json=maxKeys,proto3" json:"max_keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LocalLimit) Reset() {
+	*x = LocalLimit{}
+	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LocalLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LocalLimit) ProtoMessage() {}
+
+func (x *LocalLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LocalLimit.ProtoReflect.Descriptor instead.
+func (*LocalLimit) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *LocalLimit) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LocalLimit) GetAlgorithm() string {
+	if x != nil {
+		return x.Algorithm
+	}
+	return ""
+}
+
+func (x *LocalLimit) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *LocalLimit) GetCapacity() int64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetCountDenied() bool {
+	if x != nil {
+		return x.CountDenied
+	}
+	return false
+}
+
+func (x *LocalLimit) GetQueueCount() int64 {
+	if x != nil {
+		return x.QueueCount
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetQueueBytes() int64 {
+	if x != nil {
+		return x.QueueBytes
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetQueueAgeUs() int64 {
+	if x != nil {
+		return x.QueueAgeUs
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetKey() []string {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *LocalLimit) GetIpv6Prefix() int32 {
+	if x != nil {
+		return x.Ipv6Prefix
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetCountCost() bool {
+	if x != nil {
+		return x.CountCost
+	}
+	return false
+}
+
+func (x *LocalLimit) GetStartFull() bool {
+	if x != nil {
+		return x.StartFull
+	}
+	return false
+}
+
+func (x *LocalLimit) GetIdleUs() int64 {
+	if x != nil {
+		return x.IdleUs
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetMaxKeys() int64 {
+	if x != nil {
+		return x.MaxKeys
 	}
 	return 0
 }
@@ -2512,30 +2512,7 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\n" +
 	"operations\x18\x03 \x03(\v2\x18.quotalease.v1.OperationR\n" +
 	"operations\x12<\n" +
-	"\flocal_limits\x18\x05 \x03(\v2\x19.quotalease.v1.LocalLimitR\vlocalLimits\"\xaf\x03\n" +
-	"\n" +
-	"LocalLimit\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
-	"\talgorithm\x18\x02 \x01(\tR\talgorithm\x12'\n" +
-	"\x04rate\x18\x03 \x01(\v2\x13.quotalease.v1.RateR\x04rate\x12\x1a\n" +
-	"\bcapacity\x18\x04 \x01(\x03R\bcapacity\x12!\n" +
-	"\fcount_denied\x18\x05 \x01(\bR\vcountDenied\x12\x1f\n" +
-	"\vqueue_count\x18\x06 \x01(\x03R\n" +
-	"queueCount\x12\x1f\n" +
-	"\vqueue_bytes\x18\a \x01(\x03R\n" +
-	"queueBytes\x12 \n" +
-	"\fqueue_age_us\x18\b \x01(\x03R\n" +
-	"queueAgeUs\x12\x10\n" +
-	"\x03key\x18\t \x03(\tR\x03key\x12\x1f\n" +
-	"\vipv6_prefix\x18\n" +
-	" \x01(\x05R\n" +
-	"ipv6Prefix\x12\x1d\n" +
-	"\n" +
-	"count_cost\x18\v \x01(\bR\tcountCost\x12\x1d\n" +
-	"\n" +
-	"start_full\x18\f \x01(\bR\tstartFull\x12\x17\n" +
-	"\aidle_us\x18\r \x01(\x03R\x06idleUs\x12\x19\n" +
-	"\bmax_keys\x18\x0e \x01(\x03R\amaxKeys\"\x8f\x01\n" +
+	"\flocal_limits\x18\x05 \x03(\v2\x19.quotalease.v1.LocalLimitR\vlocalLimits\"\x8f\x01\n" +
 	"\tOperation\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x05takes\x18\x02 \x03(\v2\x13.quotalease.v1.TakeR\x05takes\x12-\n" +
@@ -2580,7 +2557,30 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\x04Cold\x12\x17\n" +
 	"\await_us\x18\x01 \x01(\x03R\x06waitUs\x12\x12\n" +
 	"\x04then\x18\x02 \x01(\tR\x04then\x12\x14\n" +
-	"\x05units\x18\x03 \x01(\x03R\x05units\"0\n" +
+	"\x05units\x18\x03 \x01(\x03R\x05units\"\xaf\x03\n" +
+	"\n" +
+	"LocalLimit\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
+	"\talgorithm\x18\x02 \x01(\tR\talgorithm\x12'\n" +
+	"\x04rate\x18\x03 \x01(\v2\x13.quotalease.v1.RateR\x04rate\x12\x1a\n" +
+	"\bcapacity\x18\x04 \x01(\x03R\bcapacity\x12!\n" +
+	"\fcount_denied\x18\x05 \x01(\bR\vcountDenied\x12\x1f\n" +
+	"\vqueue_count\x18\x06 \x01(\x03R\n" +
+	"queueCount\x12\x1f\n" +
+	"\vqueue_bytes\x18\a \x01(\x03R\n" +
+	"queueBytes\x12 \n" +
+	"\fqueue_age_us\x18\b \x01(\x03R\n" +
+	"queueAgeUs\x12\x10\n" +
+	"\x03key\x18\t \x03(\tR\x03key\x12\x1f\n" +
+	"\vipv6_prefix\x18\n" +
+	" \x01(\x05R\n" +
+	"ipv6Prefix\x12\x1d\n" +
+	"\n" +
+	"count_cost\x18\v \x01(\bR\tcountCost\x12\x1d\n" +
+	"\n" +
+	"start_full\x18\f \x01(\bR\tstartFull\x12\x17\n" +
+	"\aidle_us\x18\r \x01(\x03R\x06idleUs\x12\x19\n" +
+	"\bmax_keys\x18\x0e \x01(\x03R\amaxKeys\"0\n" +
 	"\fWatchRequest\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\fR\vincarnation\"=\n" +
 	"\n" +
@@ -2655,14 +2655,14 @@ var file_quotalease_v1_lease_proto_goTypes = []any{
 	(*Fault)(nil),        // 12: quotalease.v1.Fault
 	(*KeyState)(nil),     // 13: quotalease.v1.KeyState
 	(*Catalogue)(nil),    // 14: quotalease.v1.Catalogue
-	(*LocalLimit)(nil),   // 15: quotalease.v1.LocalLimit
-	(*Operation)(nil),    // 16: quotalease.v1.Operation
-	(*Take)(nil),         // 17: quotalease.v1.Take
-	(*Dimension)(nil),    // 18: quotalease.v1.Dimension
-	(*Rate)(nil),         // 19: quotalease.v1.Rate
-	(*Period)(nil),       // 20: quotalease.v1.Period
-	(*Outage)(nil),       // 21: quotalease.v1.Outage
-	(*Cold)(nil),         // 22: quotalease.v1.Cold
+	(*Operation)(nil),    // 15: quotalease.v1.Operation
+	(*Take)(nil),         // 16: quotalease.v1.Take
+	(*Dimension)(nil),    // 17: quotalease.v1.Dimension
+	(*Rate)(nil),         // 18: quotalease.v1.Rate
+	(*Period)(nil),       // 19: quotalease.v1.Period
+	(*Outage)(nil),       // 20: quotalease.v1.Outage
+	(*Cold)(nil),         // 21: quotalease.v1.Cold
+	(*LocalLimit)(nil),   // 22: quotalease.v1.LocalLimit
 	(*WatchRequest)(nil), // 23: quotalease.v1.WatchRequest
 	(*WatchReply)(nil),   // 24: quotalease.v1.WatchReply
 	(*Notice)(nil),       // 25: quotalease.v1.Notice
@@ -2697,17 +2697,17 @@ var file_quotalease_v1_lease_proto_depIdxs = []int32{
 	2,  // 23: quotalease.v1.KeyState.window:type_name -> quotalease.v1.Window
 	12, // 24: quotalease.v1.KeyState.fault:type_name -> quotalease.v1.Fault
 	2,  // 25: quotalease.v1.KeyState.next:type_name -> quotalease.v1.Window
-	18, // 26: quotalease.v1.Catalogue.dimensions:type_name -> quotalease.v1.Dimension
-	16, // 27: quotalease.v1.Catalogue.operations:type_name -> quotalease.v1.Operation
-	15, // 28: quotalease.v1.Catalogue.local_limits:type_name -> quotalease.v1.LocalLimit
-	19, // 29: quotalease.v1.LocalLimit.rate:type_name -> quotalease.v1.Rate
-	17, // 30: quotalease.v1.Operation.takes:type_name -> quotalease.v1.Take
-	21, // 31: quotalease.v1.Operation.outage:type_name -> quotalease.v1.Outage
-	20, // 32: quotalease.v1.Dimension.period:type_name -> quotalease.v1.Period
-	21, // 33: quotalease.v1.Dimension.outage:type_name -> quotalease.v1.Outage
-	22, // 34: quotalease.v1.Dimension.cold:type_name -> quotalease.v1.Cold
-	19, // 35: quotalease.v1.Dimension.rate:type_name -> quotalease.v1.Rate
-	19, // 36: quotalease.v1.Outage.rate:type_name -> quotalease.v1.Rate
+	17, // 26: quotalease.v1.Catalogue.dimensions:type_name -> quotalease.v1.Dimension
+	15, // 27: quotalease.v1.Catalogue.operations:type_name -> quotalease.v1.Operation
+	22, // 28: quotalease.v1.Catalogue.local_limits:type_name -> quotalease.v1.LocalLimit
+	16, // 29: quotalease.v1.Operation.takes:type_name -> quotalease.v1.Take
+	20, // 30: quotalease.v1.Operation.outage:type_name -> quotalease.v1.Outage
+	19, // 31: quotalease.v1.Dimension.period:type_name -> quotalease.v1.Period
+	20, // 32: quotalease.v1.Dimension.outage:type_name -> quotalease.v1.Outage
+	21, // 33: quotalease.v1.Dimension.cold:type_name -> quotalease.v1.Cold
+	18, // 34: quotalease.v1.Dimension.rate:type_name -> quotalease.v1.Rate
+	18, // 35: quotalease.v1.Outage.rate:type_name -> quotalease.v1.Rate
+	18, // 36: quotalease.v1.LocalLimit.rate:type_name -> quotalease.v1.Rate
 	25, // 37: quotalease.v1.WatchReply.notices:type_name -> quotalease.v1.Notice
 	1,  // 38: quotalease.v1.Notice.key:type_name -> quotalease.v1.Key
 	2,  // 39: quotalease.v1.Notice.window:type_name -> quotalease.v1.Window
