@@ -9,9 +9,9 @@ import (
 )
 
 // Enter takes the slots that charges name, one limit after the other, and waits in line for them
-// for at most patience, the age that the queue allows and ctx, and not once stop is closed. All or none: who is denied, or
-// leaves, holds nothing. The error is a *quota.FieldError about the caller, or ctx's when it was
-// cancelled; a deadline is the end of patience.
+// for at most patience, the age that the queue allows and ctx, and not once stop is closed. All or
+// none: who is denied, or leaves, holds nothing. The error is a *quota.FieldError about the caller,
+// or ctx's when it was cancelled; a deadline is the end of patience.
 func (s *Set) Enter(ctx context.Context, stop <-chan struct{}, now func() time.Duration, c *Caller, charges []Charge, patience time.Duration) (Verdict, error) {
 	began := now()
 	for i := range charges {
