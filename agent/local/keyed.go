@@ -61,9 +61,9 @@ func newKeyed[S state](l *Limit, fresh S, clone func(S) S) *keyed[S] {
 // lock returns the state of a key, in use from now on and locked, or nil if there are too many.
 // The caller unlocks its shard.
 func (t *keyed[S]) lock(now time.Duration, key []byte) *entry[S] {
-	l := t.limit.Load()
 	s := &t.shards[maphash.Bytes(t.seed, key)%shards]
 	s.mu.Lock()
+	l := t.limit.Load() // under the lock, so that no key goes back to an older one
 	e, ok := s.byKey[string(key)]
 	if !ok {
 		if e = t.add(now, s, key, l); e == nil {
@@ -95,6 +95,7 @@ func (t *keyed[S]) add(now time.Duration, s *shard[S], key []byte, l *Limit) *en
 		}
 	}
 	t.mu.Lock()
+	l = t.limit.Load()
 	if t.seen != l {
 		t.fresh.reconfigure(now, l)
 		t.seen = l
