@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/agent/local"
 	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
@@ -71,6 +72,7 @@ type Agent struct {
 	now    func() core.Instant
 	table  *core.Table
 	seen   *meters
+	local  *local.Set
 
 	repeats   repeats
 	acquiring claims
@@ -83,8 +85,10 @@ type Agent struct {
 	lost     bool               // contact, as last logged
 	clockOff bool               // this machine's wall clock, as last logged
 	openAt   core.Instant
+	hasMet   bool // met is closed
 
 	syncKick, spendKick, tickKick chan struct{} // one slot each: something may be due
+	met                           chan struct{} // closed when the first Sync was answered, or was not
 	drained                       chan struct{} // closed when a stopping agent owes nothing
 	stopped                       chan struct{} // closed when Run is over
 }
@@ -106,7 +110,7 @@ func New(cfg Config, uplink Uplink) (*Agent, error) {
 	a := &Agent{
 		cfg: cfg, uplink: uplink, log: cfg.Logger, now: cfg.now,
 		syncKick: make(chan struct{}, 1), spendKick: make(chan struct{}, 1), tickKick: make(chan struct{}, 1),
-		drained: make(chan struct{}), stopped: make(chan struct{}),
+		met: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}), local: local.NewSet(),
 	}
 	a.core = core.New(core.Config{
 		Name: cfg.Name, Region: cfg.Region, Random: rand.Reader, Wall: time.Now(), Start: a.now(), MaxKeys: cfg.MaxKeys,
@@ -118,12 +122,14 @@ func New(cfg Config, uplink Uplink) (*Agent, error) {
 			return nil, fmt.Errorf("make the state directory: %w", err)
 		}
 	}
-	if kept := a.terms.load(time.Now()); kept != nil && !a.core.Restore(a.now(), kept) {
-		a.log.Warn("ignoring the terms on disk: this version does not understand them")
+	if kept := a.terms.load(time.Now()); kept != nil {
+		if !a.core.Restore(a.now(), kept) || a.local.Apply(a.now(), kept) != nil {
+			a.log.Warn("ignoring the terms on disk: this version does not understand them")
+		}
 	}
 	a.seen = newMeters(a)
 	if cfg.Metrics != nil {
-		if err := cfg.Metrics.Register(a.seen); err != nil {
+		if err := errors.Join(cfg.Metrics.Register(a.seen), cfg.Metrics.Register(a.local)); err != nil {
 			return nil, fmt.Errorf("register agent metrics: %w", err)
 		}
 	}
@@ -144,6 +150,19 @@ func (a *Agent) Take(ctx context.Context, tenant, dimension string, cost int64) 
 	if err := ValidateCost(cost); err != nil {
 		return Decision{}, err
 	}
+	p, err := a.localPlan(ctx, tenant, dimension)
+	if err != nil {
+		return Decision{}, err
+	}
+	var room [localRoom]local.Charge
+	if charges := p.Dimension(room[:0], quota.Key{Tenant: tenant, Dimension: dimension}, cost, 1); cost > 0 && len(charges) > 0 {
+		return a.guard(ctx, p, charges, func() (Decision, error) { return a.takeLeased(ctx, tenant, dimension, cost) })
+	}
+	return a.takeLeased(ctx, tenant, dimension, cost)
+}
+
+// takeLeased takes from what is leased, or as policy says without a lease.
+func (a *Agent) takeLeased(ctx context.Context, tenant, dimension string, cost int64) (Decision, error) {
 	id := quota.Key{Tenant: tenant, Dimension: dimension}
 	if k := a.table.Find(id); k != nil {
 		t := k.Take(a.now(), cost)

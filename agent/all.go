@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/agent/local"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -21,16 +22,31 @@ func (a *Agent) TakeAll(ctx context.Context, tenant string, takes []core.Dimensi
 	if err := validateTakes(takes); err != nil {
 		return Decision{}, err
 	}
-	if d, ok := a.takeFast(tenant, takes, 1); ok {
-		return d, nil
+	p, err := a.localPlan(ctx, tenant, takes[0].Dimension)
+	if err != nil {
+		return Decision{}, err
 	}
-	return a.awaitAll(ctx, &core.Group{Tenant: tenant, Takes: takes})
+	leased := func() (Decision, error) {
+		if d, ok := a.takeFast(tenant, takes, 1); ok {
+			return d, nil
+		}
+		return a.awaitAll(ctx, &core.Group{Tenant: tenant, Takes: takes})
+	}
+	var room [localRoom]local.Charge
+	if charges := chargesOf(p, room[:0], tenant, "", takes, 1); len(charges) > 0 {
+		return a.guard(ctx, p, charges, leased)
+	}
+	return leased()
 }
 
 // TakeOperation charges every dimension that the operation draws on, times over, or none.
 func (a *Agent) TakeOperation(ctx context.Context, tenant, operation string, times int64) (Decision, error) {
 	if operation == "" {
 		return Decision{}, &quota.FieldError{Field: "operation", Allowed: "one that policy defines"}
+	}
+	p, err := a.localPlan(ctx, tenant, operation)
+	if err != nil {
+		return Decision{}, err
 	}
 	var takes []core.DimensionCost
 	op := a.core.Operation(operation)
@@ -44,10 +60,21 @@ func (a *Agent) TakeOperation(ctx context.Context, tenant, operation string, tim
 	if times < 1 || times > most {
 		return Decision{}, &quota.FieldError{Field: "times", Allowed: "a whole number from 1 to " + strconv.FormatInt(most, 10)}
 	}
-	if d, ok := a.takeFast(tenant, takes, times); ok {
-		return d, nil
+	leased := func() (Decision, error) {
+		if d, ok := a.takeFast(tenant, takes, times); ok {
+			return d, nil
+		}
+		return a.awaitAll(ctx, &core.Group{Tenant: tenant, Operation: operation, Times: times})
 	}
-	return a.awaitAll(ctx, &core.Group{Tenant: tenant, Operation: operation, Times: times})
+	var room [localRoom]local.Charge
+	charges := chargesOf(p, room[:0], tenant, operation, takes, times)
+	if local.NeedsSlots(charges) {
+		return Decision{}, needsSlots("operation")
+	}
+	if len(charges) > 0 {
+		return a.guard(ctx, p, charges, leased)
+	}
+	return leased()
 }
 
 func validateTakes(takes []core.DimensionCost) error {

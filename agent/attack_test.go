@@ -74,7 +74,7 @@ func TestAnOutcomeThatCameIsNotThrownAway(t *testing.T) {
 			}
 			return reply
 		}
-		a.core.SyncDone(a.now(), answer())
+		a.synced(answer())
 		ctx, hangUp := context.WithCancel(t.Context())
 		var got Decision
 		var wg sync.WaitGroup
@@ -101,7 +101,7 @@ func TestAPermitThatNobodyHeardOfIsNotKept(t *testing.T) {
 		}
 		asks := func() []*pb.Ask { return a.core.BuildSync(a.now()).GetAsks() }
 		asks()
-		a.core.SyncDone(a.now(), &pb.SyncReply{Catalogue: &pb.Catalogue{PolicyVersion: 3, Dimensions: []*pb.Dimension{
+		a.synced(&pb.SyncReply{Catalogue: &pb.Catalogue{PolicyVersion: 3, Dimensions: []*pb.Dimension{
 			{Name: "credits", Kind: "period", Class: "hard", Limit: 100, Period: &pb.Period{Every: "day"}, TtlUs: 10_000_000, Cold: &pb.Cold{WaitUs: 10_000, Then: "deny"}},
 			{Name: "jobs", Kind: "concurrency", Class: "hard", Limit: 1, TtlUs: 10_000_000, MaxHoldUs: 3_600_000_000},
 		}}})

@@ -42,6 +42,14 @@
 //   - Slots are acquired and released at any number of agents, never more than there are; who is
 //     denied or waits is counted apart. (TestR2_12ManyJobsBeginAndEndAtTwoAgents,
 //     TestR1_11ABlockedAcquireIsCountedApart)
+//   - Local limits are asked first; what they gave goes back when what is leased denies or cannot
+//     be asked; slots of theirs come back however work ends. (TestR1_10AChainThatBeginsWithALocalLimit,
+//     TestDoorsAgreeAboutLocalLimits, TestO4LocalLimitsInAnOutage, TestR1_11WaitingForALocalSlot,
+//     TestALocalSlotOfAPermitThatNobodyHeardOfComesBack)
+//   - Nobody passes a local limit before the agent knows that there is one.
+//     (TestNobodyPassesBeforeLocalLimitsAreKnown)
+//   - A shaped request is answered in its turn, and a take under local limits allocates nothing.
+//     (TestR1_8AShapedRequestIsAnsweredInItsTurn, BenchmarkTakeUnderALocalLimit)
 //   - A graceful stop reports and returns everything, and ends without a control plane too.
 //     (TestD6StopReportsAndReturnsEverything, TestD6StopEndsWithoutAControlPlane)
 //   - A spend that nobody waits for any more is taken back. (TestAnAbandonedSpendIsTakenBack)

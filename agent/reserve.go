@@ -7,6 +7,7 @@ import (
 	"github.com/gofrs/uuid/v5"
 
 	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/agent/local"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -27,6 +28,26 @@ func (a *Agent) Reserve(ctx context.Context, tenant, dimension string, estimate 
 	if k := a.table.Find(id); k != nil && !maximum && !k.MayExceed() {
 		return Reservation{}, errNoMaximum
 	}
+	p, err := a.localPlan(ctx, tenant, dimension)
+	if err != nil {
+		return Reservation{}, err
+	}
+	var room [localRoom]local.Charge
+	charges := p.Dimension(room[:0], id, estimate, 1)
+	if len(charges) == 0 {
+		return a.reserveLeased(ctx, id, estimate, maximum)
+	}
+	var made Reservation
+	d, err := a.guard(ctx, p, charges, func() (Decision, error) {
+		var err error
+		made, err = a.reserveLeased(ctx, id, estimate, maximum)
+		return made.Decision, err
+	})
+	return Reservation{ID: made.ID, Decision: d}, err
+}
+
+// reserveLeased reserves from what is leased, or as policy says without a lease.
+func (a *Agent) reserveLeased(ctx context.Context, id quota.Key, estimate int64, maximum bool) (Reservation, error) {
 	d, o, err := a.take(ctx, id, estimate)
 	if err != nil || !d.Allowed {
 		return Reservation{Decision: d}, err
@@ -38,7 +59,7 @@ func (a *Agent) Reserve(ctx context.Context, tenant, dimension string, estimate 
 	if !ok {
 		return Reservation{}, &UnavailableError{Key: id}
 	}
-	if dim, ok := a.core.Dimension(dimension); ok && !maximum && !dim.MayExceed() {
+	if dim, ok := a.core.Dimension(id.Dimension); ok && !maximum && !dim.MayExceed() {
 		_ = a.core.Settle(now, made, 0) // its class was not known before; Settle refuses no 0
 		kick(a.syncKick)
 		kick(a.spendKick)

@@ -21,6 +21,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	wg.Go(func() { a.syncLoop(loops) })
 	wg.Go(func() { a.spendLoop(loops) })
 	wg.Go(func() { a.tickLoop(loops) })
+	wg.Go(func() { a.sweepLoop(loops) })
 	wg.Go(func() { a.watchLoop(watching) })
 	<-ctx.Done()
 	unwatch()
@@ -66,15 +67,11 @@ func (a *Agent) syncLoop(ctx context.Context) {
 		}
 		a.mu.Lock()
 		was := a.core.Incarnation()
-		a.core.SyncDone(a.now(), reply)
+		newer := a.synced(reply)
 		if a.core.Incarnation() != was && a.unhook != nil {
 			a.unhook() // the stream tells of the old one's leases
 		}
 		a.noteContact(err)
-		newer := reply.GetCatalogue()
-		if newer.GetPolicyVersion() != a.core.PolicyVersion() {
-			newer = nil // this agent could not read it
-		}
 		a.mu.Unlock()
 		kick(a.tickKick)
 		kick(a.spendKick)
@@ -82,6 +79,24 @@ func (a *Agent) syncLoop(ctx context.Context) {
 			a.terms.keep(time.Now(), newer)
 		}
 	}
+}
+
+// synced takes in the answer to a Sync, or that there was none, and returns the newer terms that
+// it brought. The owner holds mu.
+func (a *Agent) synced(reply *pb.SyncReply) (newer *pb.Catalogue) {
+	a.core.SyncDone(a.now(), reply)
+	newer = reply.GetCatalogue()
+	if newer.GetPolicyVersion() != a.core.PolicyVersion() {
+		newer = nil // this agent could not read it
+	}
+	if newer != nil {
+		_ = a.local.Apply(a.now(), newer) // the core has read it, local limits and all
+	}
+	if !a.hasMet {
+		a.hasMet = true
+		close(a.met)
+	}
+	return newer
 }
 
 // spendLoop has one Spend in flight at a time; items gather behind it.

@@ -10,6 +10,7 @@ import (
 	"github.com/gofrs/uuid/v5"
 
 	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/agent/local"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -60,11 +61,55 @@ func (a *Agent) Acquire(ctx context.Context, r Acquire) (Permit, error) {
 	}
 	defer free()
 	began := a.now()
+	charges, err := a.localOf(ctx, r)
+	if err != nil {
+		return Permit{}, err
+	}
+	v, err := a.enter(ctx, charges, r.Wait)
+	if err != nil || v.Denied != nil {
+		return Permit{Waited: a.now() - began, Decision: a.localDenial(a.local.Plan(), &v)}, err
+	}
+	kept := false
+	defer a.giveBackUnless(&kept, charges)
+	if err := a.turn(ctx, v.Delay); err != nil {
+		return Permit{}, err
+	}
+	r.Wait = max(r.Wait-(a.now()-began), 0)
+	p, err := a.acquireLeased(ctx, r, began, func() { a.local.Leave(a.now(), charges) })
+	kept = err == nil && p.Allowed
+	return p, err
+}
+
+// localOf returns the local limits that an acquire is under; none, if it repeats one whose work
+// runs and has all that they gave.
+func (a *Agent) localOf(ctx context.Context, r Acquire) ([]local.Charge, error) {
+	what, takes := r.Operation, r.Takes
+	if what == "" {
+		what = takes[0].Dimension
+	}
+	p, err := a.localPlan(ctx, r.Tenant, what)
+	if err != nil {
+		return nil, err
+	}
+	if op := a.core.Operation(r.Operation); op != nil {
+		takes = op.Takes
+	}
+	charges := chargesOf(p, nil, r.Tenant, r.Operation, takes, max(r.Times, 1))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(charges) > 0 && a.core.Held(a.now(), r.Tenant, r.ID) > 0 {
+		return nil, nil
+	}
+	return charges, nil
+}
+
+// acquireLeased starts work as what is leased allows. ended is called when it has ended.
+func (a *Agent) acquireLeased(ctx context.Context, r Acquire, began core.Instant, ended func()) (Permit, error) {
 	done := make(chan core.Outcome, 1)
 	g := &core.Group{Tenant: r.Tenant, Takes: r.Takes, Operation: r.Operation, Times: r.Times,
-		Permit: r.ID, Hold: r.Hold, Wait: r.Wait, Done: func(o core.Outcome) { done <- o }}
+		Permit: r.ID, Hold: r.Hold, Wait: r.Wait, Done: func(o core.Outcome) { done <- o }, Ended: ended}
 	a.mu.Lock()
-	a.core.WantAll(began, g)
+	a.core.WantAll(a.now(), g)
 	a.mu.Unlock()
 	a.kickAll()
 	// Like a spend of the exact lane, a start may take a round trip, whether or not its caller is

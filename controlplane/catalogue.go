@@ -16,8 +16,9 @@ func catalogue(s *policy.Snapshot) *pb.Catalogue {
 	for _, d := range s.Dimensions() {
 		c.Dimensions = append(c.Dimensions, dimensionMessage(d))
 	}
+	c.LocalLimits = localMessages(s)
 	for _, o := range s.Operations() {
-		op := &pb.Operation{Name: o.Name}
+		op := &pb.Operation{Name: o.Name, Local: o.Local}
 		for _, t := range o.Takes {
 			op.Takes = append(op.Takes, &pb.Take{Dimension: t.Dimension, Cost: int64(t.Cost)})
 		}
@@ -52,6 +53,7 @@ func dimensionMessage(d *policy.Dimension) *pb.Dimension {
 		Outage:          outageMessage(d.Outage),
 		Cold:            &pb.Cold{WaitUs: d.Cold.Wait.Microseconds(), Then: d.Cold.Then(), Units: int64(d.Cold.Units)},
 		Limit:           limitNumber(d.Limit),
+		Local:           d.Local,
 	}
 	switch d.Kind {
 	case quota.Period:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quotalease/quotalease/agent/local"
 	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
@@ -41,6 +42,9 @@ func (d *Dimension) beat() time.Duration {
 // readCatalogue turns the control plane's catalogue into dimensions. A dimension that this
 // agent does not understand fails the whole catalogue: half a policy is none.
 func readCatalogue(c *pb.Catalogue) (map[string]*Dimension, error) {
+	if _, err := local.Read(c); err != nil {
+		return nil, err
+	}
 	dims := make(map[string]*Dimension, len(c.GetDimensions()))
 	for _, d := range c.GetDimensions() {
 		kind, err := quota.ParseKind(d.GetKind())

@@ -24,6 +24,7 @@ type Group struct {
 	Hold      time.Duration // of slots: a permit lapses so long after the last sign of life; 0: as policy says
 	Wait      time.Duration // of slots: how long the caller is willing to wait in line
 	Done      func(Outcome) // once, unless the caller leaves by GiveUpAll, which returns it
+	Ended     func()        // once, when the permit's work has ended or lapsed; nil: nobody asks
 
 	parts  []part
 	outage *outage // the operation's; nil: each dimension's own

@@ -32,6 +32,7 @@ type permit struct {
 	index int // in the heap; gone once ended
 	began Instant
 	ended Instant
+	told  func() // that it ended; nil: nobody asks
 }
 
 // Ended is what a release ended.
@@ -60,7 +61,7 @@ func (c *Core) repeatPermit(now Instant, g *Group, takes []KeyCost) (Outcome, bo
 
 // keepPermit remembers what a group was allowed, until it is given back.
 func (c *Core) keepPermit(now Instant, g *Group, o Outcome) {
-	p := &permit{id: permitID{g.Tenant, g.Permit}, takes: g.merged, hold: longestHold, said: o, began: now}
+	p := &permit{id: permitID{g.Tenant, g.Permit}, takes: g.merged, hold: longestHold, said: o, began: now, told: g.Ended}
 	if g.Hold > 0 {
 		p.hold = g.Hold
 	}
@@ -162,6 +163,9 @@ func (c *Core) putDownPermit(now Instant, p *permit) {
 	for _, h := range holds {
 		h.key.denial.Store(nil) // it was decided while these slots were in use
 		c.tend(now, h.key)
+	}
+	if p.told != nil {
+		p.told()
 	}
 }
 

@@ -5,7 +5,8 @@
 // Promises, and the tests that guard them:
 //
 //   - Both doors give the same answer to the same question: allowed, denied, repeated, or a
-//     request that makes no sense, whose field is named and which reaches no key. (TestDoorsAgree)
+//     request that makes no sense, whose field is named and which reaches no key. (TestDoorsAgree,
+//     TestDoorsAgreeAboutLocalLimits)
 //   - In an outage every question that needs the ledger is answered with an outage; work that
 //     runs is renewed and ends all the same. (TestO4EveryQuestionInAnOutage)
 //   - A quota that is spent denies only what draws on it; of several keys one that denies is

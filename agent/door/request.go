@@ -9,6 +9,7 @@ import (
 
 	"github.com/quotalease/quotalease/agent"
 	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/agent/local"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -38,6 +39,7 @@ type Request struct {
 	Takes     []core.DimensionCost
 	Operation string
 	Times     *int64 // of Operation; nil: 1
+	Caller    local.Caller
 }
 
 // Peek reports a request that asks and charges nothing.
@@ -61,6 +63,9 @@ func (r *Request) Validate() error {
 		return err
 	}
 	if err := validateID(r.ID); err != nil {
+		return err
+	}
+	if err := r.Caller.Validate(); err != nil {
 		return err
 	}
 	several := len(r.Takes) > 0
@@ -133,6 +138,7 @@ func Take(ctx context.Context, a Agent, r *Request) (agent.Decision, error) {
 	if err := r.Validate(); err != nil {
 		return agent.Decision{}, err
 	}
+	ctx = withCaller(ctx, r.Caller)
 	switch {
 	case r.Operation != "" && r.ID != nil:
 		return a.TakeOperationOnce(ctx, *r.ID, r.Tenant, r.Operation, orOne(r.Times))
@@ -146,6 +152,14 @@ func Take(ctx context.Context, a Agent, r *Request) (agent.Decision, error) {
 		return a.TakeOnce(ctx, *r.ID, r.Tenant, r.Dimension, orOne(r.Cost))
 	}
 	return a.Take(ctx, r.Tenant, r.Dimension, orOne(r.Cost))
+}
+
+// withCaller tells the agent for whom a request is made, if it says so.
+func withCaller(ctx context.Context, c local.Caller) context.Context {
+	if c == (local.Caller{}) {
+		return ctx
+	}
+	return local.WithCaller(ctx, c)
 }
 
 // outagePause is what callers are told to wait in an outage whose next attempt is not known.

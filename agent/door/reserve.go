@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/local"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -14,6 +15,7 @@ type Reservation struct {
 	Dimension string
 	Estimate  int64
 	Maximum   bool // no more will be used
+	Caller    local.Caller
 }
 
 // Reserve asks the agent for a reservation.
@@ -28,6 +30,10 @@ func Reserve(ctx context.Context, a Agent, r *Reservation) (agent.Reservation, e
 	if err := validateID(r.ID); err != nil {
 		return agent.Reservation{}, err
 	}
+	if err := r.Caller.Validate(); err != nil {
+		return agent.Reservation{}, err
+	}
+	ctx = withCaller(ctx, r.Caller)
 	if r.ID != nil {
 		return a.ReserveOnce(ctx, *r.ID, r.Tenant, r.Dimension, r.Estimate, r.Maximum)
 	}

@@ -46,7 +46,7 @@ func Acquire(ctx context.Context, a Agent, r *Acquisition) (agent.Permit, error)
 	case len(r.Takes) == 0:
 		what.Takes = []core.DimensionCost{{Dimension: r.Dimension, Cost: orOne(r.Cost)}}
 	}
-	return a.Acquire(ctx, what)
+	return a.Acquire(withCaller(ctx, r.Caller), what)
 }
 
 // Renew tells the agent that a permit's work goes on, and returns for how long it may.

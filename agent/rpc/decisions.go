@@ -5,6 +5,7 @@ import (
 
 	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/agent/door"
+	"github.com/quotalease/quotalease/agent/local"
 	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
@@ -35,6 +36,7 @@ type asksForUnits interface {
 	GetId() string
 	GetTakes() []*pb.TakeItem
 	GetOperation() string
+	GetCaller() *pb.Caller
 }
 
 func requestOf(req *pb.TakeRequest) door.Request {
@@ -44,7 +46,8 @@ func requestOf(req *pb.TakeRequest) door.Request {
 }
 
 func readRequest(req asksForUnits) door.Request {
-	r := door.Request{Tenant: req.GetTenant(), Dimension: req.GetDimension(), Operation: req.GetOperation(), ID: given(req.GetId())}
+	r := door.Request{Tenant: req.GetTenant(), Dimension: req.GetDimension(), Operation: req.GetOperation(), ID: given(req.GetId()),
+		Caller: callerOf(req.GetCaller())}
 	for _, t := range req.GetTakes() {
 		item := core.DimensionCost{Dimension: t.GetDimension(), Cost: 1}
 		if t.Cost != nil {
@@ -53,6 +56,10 @@ func readRequest(req asksForUnits) door.Request {
 		r.Takes = append(r.Takes, item)
 	}
 	return r
+}
+
+func callerOf(c *pb.Caller) local.Caller {
+	return local.Caller{Route: c.GetRoute(), Actor: c.GetActor(), APIKey: c.GetApiKey(), Address: c.GetAddress(), Bytes: c.GetBytes()}
 }
 
 // given is an id, or nil where there is none.
@@ -66,7 +73,7 @@ func given(id string) *string {
 // Reserve takes an estimate. A denial is that of a take.
 func (s *decisions) Reserve(ctx context.Context, req *pb.ReserveRequest) (*pb.ReserveReply, error) {
 	r := door.Reservation{ID: given(req.GetId()), Tenant: req.GetTenant(), Dimension: req.GetDimension(),
-		Estimate: req.GetEstimate(), Maximum: req.GetMaximum()}
+		Estimate: req.GetEstimate(), Maximum: req.GetMaximum(), Caller: callerOf(req.GetCaller())}
 	made, err := door.Reserve(ctx, s.agent, &r)
 	switch {
 	case err != nil:

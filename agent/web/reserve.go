@@ -72,7 +72,7 @@ func (h *handler) settle(w http.ResponseWriter, r *http.Request) {
 func reserveFields(req *door.Reservation, estimate **int64) []field {
 	return []field{
 		text("tenant", &req.Tenant), text("dimension", &req.Dimension), whole("estimate", estimate, 1, agent.MaxCost),
-		truth("maximum", &req.Maximum), optionalText("id", &req.ID),
+		truth("maximum", &req.Maximum), optionalText("id", &req.ID), caller(&req.Caller),
 	}
 }
 

@@ -52,7 +52,7 @@ func requestFields(req *door.Request) []field {
 			req.Takes = append(req.Takes, t)
 			return nil
 		}),
-		text("operation", &req.Operation), whole("times", &req.Times, 1, agent.MaxCost),
+		text("operation", &req.Operation), whole("times", &req.Times, 1, agent.MaxCost), caller(&req.Caller),
 	}
 }
 

@@ -43,6 +43,12 @@ var memberWords = map[string]about{
 	"maximum":   {words: "no more than the estimate will be used; hard and exact dimensions accept nothing else"},
 	"actual":    {words: "the cost, now that it is known"},
 	"hold_ms":   {words: "the permit lapses so long after the last renewal; 0: the limit's max_hold"},
+	"caller":    {words: "for whom the request is made: what local limits count by"},
+	"route":     {words: "what is called"},
+	"actor":     {words: "who calls, within the tenant"},
+	"api_key":   {words: "the key that was used; only a keyed hash of it is kept"},
+	"address":   {words: "the caller's verified address; only a keyed hash of it is kept"},
+	"bytes":     {words: "how large the request is, for queues that are bounded by bytes"},
 	"wait_ms":   {words: "the longest wait in line; 0: none"},
 	"style":     {words: "how the asking proxy wants to be answered"},
 

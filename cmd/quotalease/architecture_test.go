@@ -69,7 +69,7 @@ var arrows = []struct {
 	{"sim", []string{"agent", "controlplane", "ledger", "proto", "sim"}},
 	{"controlplane", []string{"controlplane", "ledger", "proto"}},
 	{"agent/agenttest", []string{"controlplane", "ledger", "proto"}},
-	{"agent", []string{"agent", "ledger/quota", "proto"}},
+	{"agent", []string{"agent", "ledger/quota", "ledger/tokenbucket", "proto"}},
 	{"ledger/ledgertest", []string{"ledger", "migrations"}},
 	{"ledger/quota/descriptor", []string{"ledger/quota"}},
 	{"ledger/quota", nil},
@@ -126,7 +126,7 @@ func TestImportsPointOneWay(t *testing.T) {
 }
 
 // clockRooms are where time.Now may be called: edges, and constructors of shells.
-var clockRooms = []string{"cmd", "agent/clock.go", "agent/clock_other.go", "agent/agent.go", "agent/wait.go", "agent/run.go", "agent/metrics.go",
+var clockRooms = []string{"cmd", "agent/clock.go", "agent/clock_other.go", "agent/agent.go", "agent/protect.go", "agent/wait.go", "agent/run.go", "agent/metrics.go",
 	"agent/agenttest", "agent/rpc", "agent/web", "controlplane/rpc", "controlplane/controlplane.go", "ledger/postgres", "ledger/ledgertest", "migrations"}
 
 func TestRulesReadNoClock(t *testing.T) {

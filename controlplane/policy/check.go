@@ -18,6 +18,7 @@ func (b *builder) crossCheck() {
 		b.faults = append(b.faults, ranked{Fault: Fault{File: b.files[0].Name, Field: "dimensions",
 			Problem: "no dimension is defined", Allowed: "one or more in all files"}})
 	}
+	b.checkLocals()
 	b.checkPlans()
 	b.checkListed()
 	b.checkOperations()

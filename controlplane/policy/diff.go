@@ -129,6 +129,9 @@ func parts(d *Document) []part {
 	for _, t := range d.Tenants {
 		all = append(all, part{"tenants." + segment(t.Name), []fact{factOf("plan", orNone(t.Plan))}})
 	}
+	for _, l := range d.Locals {
+		all = append(all, l.parts("local."+segment(l.Name)))
+	}
 	for _, dim := range d.Dimensions {
 		all = append(all, dim.parts("dimensions."+segment(dim.Name))...)
 	}
@@ -186,7 +189,7 @@ func (o *Operation) parts(path string) []part {
 	if o.Outage != nil {
 		u, mode = *o.Outage, o.Outage.Mode()
 	}
-	all := []part{{path, []fact{factOf("outage.mode", mode), optional("outage.after", lasting(u.After), none), optional("outage.for", lasting(u.For), none)}}}
+	all := []part{{path, []fact{factOf("outage.mode", mode), optional("outage.after", lasting(u.After), none), optional("outage.for", lasting(u.For), none), optional("local", listed(o.Local), none)}}}
 	for _, t := range o.Takes {
 		all = append(all, part{path + ".takes." + segment(t.Dimension), []fact{factOf("cost", formatUnits(t.Cost))}})
 	}
@@ -234,6 +237,7 @@ func (d *Dimension) facts() []fact {
 		optional("statement.final_after", lasting(d.FinalAfter), usualFinal),
 		factOf("unit", strconv.Quote(d.Unit)),
 		factOf("description", strconv.Quote(d.Description)),
+		optional("local", listed(d.Local), none),
 	}...)
 }
 

@@ -42,13 +42,14 @@ func (b *builder) dimension(v value) {
 		return
 	}
 	o, ok := v.object("name", "description", "unit", "kind", "limit", "burst", "max_hold", "period", "class",
-		"overshoot", "lease", "outage", "cold", "statement", "plans", "overrides")
+		"overshoot", "lease", "outage", "cold", "statement", "plans", "overrides", "local")
 	if !ok {
 		return
 	}
 	d := &draft{object: o, Dimension: &Dimension{Unit: "requests"}}
 	b.doc.Dimensions = append(b.doc.Dimensions, d.Dimension)
 	d.words()
+	d.Local = b.localNamesOf(o, d.Dimension, nil)
 	if f, ok := d.need("class", classAllowed); ok {
 		d.Class, d.classOK = f.class()
 	}

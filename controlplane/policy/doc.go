@@ -19,6 +19,9 @@
 //     TestALimitThatARequestBringsAlong)
 //   - A rate is what people write, a rate of 0 denies everything, and what nobody wrote is
 //     usable. (TestRatesAsPeopleWriteThem, TestA4RateOfZeroDeniesWhateverTheBurst)
+//   - Local limits are refused by the same rule, read with their defaults, compared and explained.
+//     (TestBadLocalLimitsAreRefused, TestLocalLimitsAreReadWithTheirDefaults,
+//     TestDiffAndExplainOfLocalLimits, TestALongStartIsWarnedOf)
 //   - Lease sizes follow the plan and the time of day of the period's zone.
 //     (TestR2_11LeaseSizeByPlanAndTimeOfDay)
 //   - No small plan inherits a budget, for overshoot or for emergencies, above its contract.

@@ -22,6 +22,7 @@ type Document struct {
 	DenyUnlisted bool   // tenants without an entry are refused
 	DefaultPlan  string // plan of tenants whose entry names none, and of those without an entry
 	Tenants      []Tenant
+	Locals       []*Local
 	Dimensions   []*Dimension
 	Operations   []*Operation       // by name
 	Descriptors  []*descriptor.Rule // by domain and path
@@ -56,6 +57,7 @@ type Dimension struct {
 	FinalAfter  time.Duration // kind period: a statement is final so long after its window
 	Plans       []Plan        // by name
 	Overrides   []*Override   // of policy files, by tenant
+	Local       []string      // names of the local limits that it is under
 }
 
 // Moment returns the time by which a limit in the window that contains at is resolved: the

@@ -36,6 +36,7 @@ func (s *Snapshot) Explain(key quota.Key, at time.Time) ([]string, error) {
 		lines = append(lines, "not used: "+why)
 	}
 	lines = append(lines, dim.explainLeases(terms, m.Plan, at)...)
+	lines = append(lines, s.explainLocal(dim.Local)...)
 	lines = append(lines, terms.explainTrouble()...)
 	if dim.Kind == quota.Period {
 		lines = append(lines, fmt.Sprintf("statement: final once nothing is open, or %s after the window", short(dim.FinalAfter)))
@@ -220,6 +221,9 @@ func (s *Snapshot) explainOperations(dim *Dimension) []string {
 			line := fmt.Sprintf("operation %s: takes %d", op.Name, t.Cost)
 			if op.Outage != nil {
 				line += ", in an outage " + op.Outage.describe()
+			}
+			if len(op.Local) > 0 {
+				line += ", under the local limits " + listed(op.Local)
 			}
 			lines = append(lines, line)
 		}

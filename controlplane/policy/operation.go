@@ -19,8 +19,9 @@ const (
 // Operation is what a caller asks to do: units of several dimensions, all or none.
 type Operation struct {
 	Name   string
-	Takes  []Take  // by dimension
-	Outage *Outage // takes the place of the dimensions' own; nil: each as its dimension says
+	Takes  []Take   // by dimension
+	Outage *Outage  // takes the place of the dimensions' own; nil: each as its dimension says
+	Local  []string // names of the local limits that it is under, beside those of its dimensions
 }
 
 // Take is what an operation draws from one dimension.
@@ -50,7 +51,7 @@ func (b *builder) operation(v value) {
 		b.tooMany(v, "operations", MaxOperations)
 		return
 	}
-	o, ok := v.object("name", "takes", "outage")
+	o, ok := v.object("name", "takes", "outage", "local")
 	if !ok {
 		return
 	}
@@ -61,6 +62,7 @@ func (b *builder) operation(v value) {
 			b.once(f, "operation "+op.Name, "operation "+segment(op.Name))
 		}
 	}
+	op.Local = b.localNamesOf(o, nil, op)
 	var openAt *value
 	if f, ok := o.get("outage"); ok {
 		op.Outage, openAt = f.operationOutage()

@@ -19,7 +19,7 @@ var badOperations = []badInput{
 	{"operation without a name", operationsWith("- takes: [{dimension: a}]"), `policy.yaml:8: operations[0].name: is missing; allowed: the operation's name`},
 	{"operation of a bad name", operationsWith("- {name: Start Export, takes: [{dimension: a}]}"), `policy.yaml:8: operations[0].name: "Start Export" is not a name`},
 	{"operation twice", operationsWith("- {name: x, takes: [{dimension: a}]}", "- {name: x, takes: [{dimension: a}]}"), `policy.yaml:9: operations[1].name: operation x is given twice; first at policy.yaml:8; allowed: one in all files`},
-	{"operation on_deny", operationsWith("- {name: x, takes: [{dimension: a}], on_deny: wait}"), `policy.yaml:8: operations[0].on_deny: unknown field; allowed: name, takes, outage`},
+	{"operation on_deny", operationsWith("- {name: x, takes: [{dimension: a}], on_deny: wait}"), `policy.yaml:8: operations[0].on_deny: unknown field; allowed: name, takes, outage, local`},
 	{"unknown dimension", operationsWith("- {name: x, takes: [{dimension: ab}]}"), `policy.yaml:8: operations[0].takes[0].dimension: dimension "ab" is not defined; near: a; allowed: a dimension of the policy`},
 	{"dimension taken twice", operationsWith("- {name: x, takes: [{dimension: a}, {dimension: a, cost: 2}]}"), `policy.yaml:8: operations[0].takes[1].dimension: dimension a is taken twice; first at policy.yaml:8; allowed: each dimension once, with the whole cost`},
 	{"take of nothing", operationsWith("- {name: x, takes: [{cost: 1}]}"), `policy.yaml:8: operations[0].takes[0].dimension: is missing; allowed: the name of a dimension`},
@@ -44,9 +44,9 @@ dimensions:
 - {name: export_slots, kind: concurrency, limit: 20, class: hard, max_hold: 2h}
 `).Snapshot(1)
 	for name, want := range map[string]Operation{
-		"start_export": {"start_export", []Take{{"export_slots", 2}, {"report_export", 1}}, nil},
-		"read":         {"read", []Take{{"report_export", 1}}, &Outage{Open: true, After: time.Second, For: 5 * time.Minute}},
-		"pay":          {"pay", []Take{{"report_export", 1}}, &Outage{After: 10 * time.Second}},
+		"start_export": {"start_export", []Take{{"export_slots", 2}, {"report_export", 1}}, nil, nil},
+		"read":         {"read", []Take{{"report_export", 1}}, &Outage{Open: true, After: time.Second, For: 5 * time.Minute}, nil},
+		"pay":          {"pay", []Take{{"report_export", 1}}, &Outage{After: 10 * time.Second}, nil},
 	} {
 		got, ok := s.Operation(name)
 		if !ok || !reflect.DeepEqual(*got, want) {

@@ -55,6 +55,7 @@ type builder struct {
 	doc       *Document
 	faults    []ranked
 	warnings  []ranked
+	locals    locals           // where they are named and referred to
 	first     map[string]value // where each thing that may exist once was given
 	plans     map[string]bool  // plans that some dimension gives a limit
 	planRefs  []value          // where a plan is named
@@ -147,7 +148,7 @@ func (b *builder) once(v value, id, what string) bool {
 }
 
 func (b *builder) root(v value) {
-	o, ok := v.object("unlisted_tenants", "default_plan", "tenants", "dimensions", "operations", "descriptors")
+	o, ok := v.object("unlisted_tenants", "default_plan", "tenants", "dimensions", "operations", "descriptors", "local")
 	if !ok {
 		return
 	}
@@ -160,6 +161,9 @@ func (b *builder) root(v value) {
 	}
 	if f, ok := o.get("tenants"); ok {
 		f.list("{tenant, plan}", b.tenant)
+	}
+	if f, ok := o.get("local"); ok {
+		f.list("{name, algorithm, limit}", b.local)
 	}
 	if f, ok := o.get("dimensions"); ok {
 		f.list("dimensions", b.dimension)
@@ -219,6 +223,7 @@ func (b *builder) finish() {
 	d := b.doc
 	d.files, d.checked = b.files, b.now
 	d.Warnings = sorted(b.warnings)
+	slices.SortFunc(d.Locals, func(x, y *Local) int { return cmp.Compare(x.Name, y.Name) })
 	slices.SortFunc(d.Tenants, func(x, y Tenant) int { return cmp.Compare(x.Name, y.Name) })
 	slices.SortFunc(d.Dimensions, func(x, y *Dimension) int { return cmp.Compare(x.Name, y.Name) })
 	slices.SortFunc(d.Operations, func(x, y *Operation) int { return cmp.Compare(x.Name, y.Name) })

@@ -90,6 +90,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("dimensions: [[[[{{{{")
 	f.Add("\xef\xbb\xbfdimensions:\r\n- name: a\r\n")
 	f.Add("tenants:\n- {tenant: \"a\\0b\"}\n- {tenant: \"\\u2028\"}\n")
+	f.Add(localWith("- {name: x, algorithm: leaky_bucket, limit: 5/s, queue: 9, key: [address, route], ipv6_prefix: 56, start: full}",
+		"- {name: y, algorithm: concurrency, limit: 3, queue: {count: 5, bytes: 7, age: 2s}}") + "operations: [{name: o, takes: [{dimension: a}], local: [x]}]\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := Parse([]File{{Name: "fuzz.yaml", Text: []byte(text)}}, time.Time{})
 		var faults Faults

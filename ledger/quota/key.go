@@ -42,9 +42,8 @@ func (k Key) Validate() error {
 
 // ValidateTenant accepts 1 to MaxTenantBytes bytes of UTF-8 without control characters.
 func ValidateTenant(name string) error {
-	allowed := fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", MaxTenantBytes)
 	if name == "" || len(name) > MaxTenantBytes || !utf8.ValidString(name) || strings.IndexFunc(name, isControl) >= 0 {
-		return &FieldError{Field: "tenant", Allowed: allowed}
+		return &FieldError{Field: "tenant", Allowed: fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", MaxTenantBytes)}
 	}
 	return nil
 }

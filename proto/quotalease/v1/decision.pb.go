@@ -33,6 +33,7 @@ type TakeRequest struct {
 	Takes         []*TakeItem            `protobuf:"bytes,5,rep,name=takes,proto3" json:"takes,omitempty"`      // at most 16
 	Operation     string                 `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
 	Times         *int64                 `protobuf:"varint,7,opt,name=times,proto3,oneof" json:"times,omitempty"` // of operation; unset: 1
+	Caller        *Caller                `protobuf:"bytes,8,opt,name=caller,proto3" json:"caller,omitempty"`      // for local limits that count by more than the tenant
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -116,6 +117,90 @@ func (x *TakeRequest) GetTimes() int64 {
 	return 0
 }
 
+func (x *TakeRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+// Caller says for whom a request is made, as the asker has verified it.
+type Caller struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Route         string                 `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Actor         string                 `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
+	ApiKey        string                 `protobuf:"bytes,3,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
+	Address       string                 `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"` // IPv4 or IPv6, without a port
+	Bytes         int64                  `protobuf:"varint,5,opt,name=bytes,proto3" json:"bytes,omitempty"`    // size of the request, while it waits for a slot of a local limit
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Caller) Reset() {
+	*x = Caller{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Caller) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Caller) ProtoMessage() {}
+
+func (x *Caller) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Caller.ProtoReflect.Descriptor instead.
+func (*Caller) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Caller) GetRoute() string {
+	if x != nil {
+		return x.Route
+	}
+	return ""
+}
+
+func (x *Caller) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *Caller) GetApiKey() string {
+	if x != nil {
+		return x.ApiKey
+	}
+	return ""
+}
+
+func (x *Caller) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Caller) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 type TakeItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Dimension     string                 `protobuf:"bytes,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
@@ -126,7 +211,7 @@ type TakeItem struct {
 
 func (x *TakeItem) Reset() {
 	*x = TakeItem{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[1]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -138,7 +223,7 @@ func (x *TakeItem) String() string {
 func (*TakeItem) ProtoMessage() {}
 
 func (x *TakeItem) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[1]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -151,7 +236,7 @@ func (x *TakeItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeItem.ProtoReflect.Descriptor instead.
 func (*TakeItem) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{1}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *TakeItem) GetDimension() string {
@@ -186,7 +271,7 @@ type TakeReply struct {
 
 func (x *TakeReply) Reset() {
 	*x = TakeReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[2]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -198,7 +283,7 @@ func (x *TakeReply) String() string {
 func (*TakeReply) ProtoMessage() {}
 
 func (x *TakeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[2]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -211,7 +296,7 @@ func (x *TakeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeReply.ProtoReflect.Descriptor instead.
 func (*TakeReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{2}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TakeReply) GetAllowed() bool {
@@ -291,13 +376,14 @@ type ReserveRequest struct {
 	Estimate      int64                  `protobuf:"varint,3,opt,name=estimate,proto3" json:"estimate,omitempty"` // 1 or more
 	Maximum       bool                   `protobuf:"varint,4,opt,name=maximum,proto3" json:"maximum,omitempty"`   // no more will be used; hard and exact dimensions accept nothing else
 	Id            string                 `protobuf:"bytes,5,opt,name=id,proto3" json:"id,omitempty"`              // optional: a repeat with it gets the same reservation, for 5 minutes
+	Caller        *Caller                `protobuf:"bytes,6,opt,name=caller,proto3" json:"caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[3]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -309,7 +395,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[3]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -322,7 +408,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{3}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ReserveRequest) GetTenant() string {
@@ -360,6 +446,13 @@ func (x *ReserveRequest) GetId() string {
 	return ""
 }
 
+func (x *ReserveRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
 type ReserveReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Answer        *TakeReply             `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
@@ -371,7 +464,7 @@ type ReserveReply struct {
 
 func (x *ReserveReply) Reset() {
 	*x = ReserveReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[4]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -383,7 +476,7 @@ func (x *ReserveReply) String() string {
 func (*ReserveReply) ProtoMessage() {}
 
 func (x *ReserveReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[4]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -396,7 +489,7 @@ func (x *ReserveReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveReply.ProtoReflect.Descriptor instead.
 func (*ReserveReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{4}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReserveReply) GetAnswer() *TakeReply {
@@ -430,7 +523,7 @@ type SettleRequest struct {
 
 func (x *SettleRequest) Reset() {
 	*x = SettleRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -442,7 +535,7 @@ func (x *SettleRequest) String() string {
 func (*SettleRequest) ProtoMessage() {}
 
 func (x *SettleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -455,7 +548,7 @@ func (x *SettleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleRequest.ProtoReflect.Descriptor instead.
 func (*SettleRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{5}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SettleRequest) GetId() string {
@@ -482,7 +575,7 @@ type SettleReply struct {
 
 func (x *SettleReply) Reset() {
 	*x = SettleReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -494,7 +587,7 @@ func (x *SettleReply) String() string {
 func (*SettleReply) ProtoMessage() {}
 
 func (x *SettleReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -507,7 +600,7 @@ func (x *SettleReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleReply.ProtoReflect.Descriptor instead.
 func (*SettleReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{6}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SettleReply) GetId() string {
@@ -537,13 +630,14 @@ type AcquireRequest struct {
 	Times         *int64                 `protobuf:"varint,7,opt,name=times,proto3,oneof" json:"times,omitempty"`
 	HoldMs        int64                  `protobuf:"varint,8,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"` // the permit lapses so long after the last Renew; 0: the limit's max_hold
 	WaitMs        int64                  `protobuf:"varint,9,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"` // most that the caller waits in line; 0: it does not
+	Caller        *Caller                `protobuf:"bytes,10,opt,name=caller,proto3" json:"caller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AcquireRequest) Reset() {
 	*x = AcquireRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -555,7 +649,7 @@ func (x *AcquireRequest) String() string {
 func (*AcquireRequest) ProtoMessage() {}
 
 func (x *AcquireRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -568,7 +662,7 @@ func (x *AcquireRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireRequest.ProtoReflect.Descriptor instead.
 func (*AcquireRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{7}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AcquireRequest) GetTenant() string {
@@ -634,6 +728,13 @@ func (x *AcquireRequest) GetWaitMs() int64 {
 	return 0
 }
 
+func (x *AcquireRequest) GetCaller() *Caller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
 type AcquireReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Answer        *TakeReply             `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
@@ -646,7 +747,7 @@ type AcquireReply struct {
 
 func (x *AcquireReply) Reset() {
 	*x = AcquireReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -658,7 +759,7 @@ func (x *AcquireReply) String() string {
 func (*AcquireReply) ProtoMessage() {}
 
 func (x *AcquireReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -671,7 +772,7 @@ func (x *AcquireReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireReply.ProtoReflect.Descriptor instead.
 func (*AcquireReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{8}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AcquireReply) GetAnswer() *TakeReply {
@@ -712,7 +813,7 @@ type RenewRequest struct {
 
 func (x *RenewRequest) Reset() {
 	*x = RenewRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +825,7 @@ func (x *RenewRequest) String() string {
 func (*RenewRequest) ProtoMessage() {}
 
 func (x *RenewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +838,7 @@ func (x *RenewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewRequest.ProtoReflect.Descriptor instead.
 func (*RenewRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{9}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RenewRequest) GetTenant() string {
@@ -764,7 +865,7 @@ type RenewReply struct {
 
 func (x *RenewReply) Reset() {
 	*x = RenewReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -776,7 +877,7 @@ func (x *RenewReply) String() string {
 func (*RenewReply) ProtoMessage() {}
 
 func (x *RenewReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -789,7 +890,7 @@ func (x *RenewReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewReply.ProtoReflect.Descriptor instead.
 func (*RenewReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{10}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RenewReply) GetId() string {
@@ -816,7 +917,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -828,7 +929,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -841,7 +942,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{11}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReleaseRequest) GetTenant() string {
@@ -867,7 +968,7 @@ type ReleaseReply struct {
 
 func (x *ReleaseReply) Reset() {
 	*x = ReleaseReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +980,7 @@ func (x *ReleaseReply) String() string {
 func (*ReleaseReply) ProtoMessage() {}
 
 func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +993,7 @@ func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReply.ProtoReflect.Descriptor instead.
 func (*ReleaseReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{12}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReleaseReply) GetId() string {
@@ -906,7 +1007,7 @@ var File_quotalease_v1_decision_proto protoreflect.FileDescriptor
 
 const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\n" +
-	"\x1cquotalease/v1/decision.proto\x12\rquotalease.v1\"\xe7\x01\n" +
+	"\x1cquotalease/v1/decision.proto\x12\rquotalease.v1\"\x96\x02\n" +
 	"\vTakeRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
 	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x17\n" +
@@ -914,9 +1015,16 @@ const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\x02id\x18\x04 \x01(\tR\x02id\x12-\n" +
 	"\x05takes\x18\x05 \x03(\v2\x17.quotalease.v1.TakeItemR\x05takes\x12\x1c\n" +
 	"\toperation\x18\x06 \x01(\tR\toperation\x12\x19\n" +
-	"\x05times\x18\a \x01(\x03H\x01R\x05times\x88\x01\x01B\a\n" +
+	"\x05times\x18\a \x01(\x03H\x01R\x05times\x88\x01\x01\x12-\n" +
+	"\x06caller\x18\b \x01(\v2\x15.quotalease.v1.CallerR\x06callerB\a\n" +
 	"\x05_costB\b\n" +
-	"\x06_times\"J\n" +
+	"\x06_times\"}\n" +
+	"\x06Caller\x12\x14\n" +
+	"\x05route\x18\x01 \x01(\tR\x05route\x12\x14\n" +
+	"\x05actor\x18\x02 \x01(\tR\x05actor\x12\x17\n" +
+	"\aapi_key\x18\x03 \x01(\tR\x06apiKey\x12\x18\n" +
+	"\aaddress\x18\x04 \x01(\tR\aaddress\x12\x14\n" +
+	"\x05bytes\x18\x05 \x01(\x03R\x05bytes\"J\n" +
 	"\bTakeItem\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\tR\tdimension\x12\x17\n" +
 	"\x04cost\x18\x02 \x01(\x03H\x00R\x04cost\x88\x01\x01B\a\n" +
@@ -932,13 +1040,14 @@ const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\alargest\x18\b \x01(\x03R\alargest\x12\x19\n" +
 	"\breset_ms\x18\t \x01(\x03R\aresetMs\x12\x1c\n" +
 	"\tdimension\x18\n" +
-	" \x01(\tR\tdimension\"\x8c\x01\n" +
+	" \x01(\tR\tdimension\"\xbb\x01\n" +
 	"\x0eReserveRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
 	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x1a\n" +
 	"\bestimate\x18\x03 \x01(\x03R\bestimate\x12\x18\n" +
 	"\amaximum\x18\x04 \x01(\bR\amaximum\x12\x0e\n" +
-	"\x02id\x18\x05 \x01(\tR\x02id\"l\n" +
+	"\x02id\x18\x05 \x01(\tR\x02id\x12-\n" +
+	"\x06caller\x18\x06 \x01(\v2\x15.quotalease.v1.CallerR\x06caller\"l\n" +
 	"\fReserveReply\x120\n" +
 	"\x06answer\x18\x01 \x01(\v2\x18.quotalease.v1.TakeReplyR\x06answer\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1a\n" +
@@ -949,7 +1058,7 @@ const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\a_actual\"5\n" +
 	"\vSettleReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
-	"\x06actual\x18\x02 \x01(\x03R\x06actual\"\x9c\x02\n" +
+	"\x06actual\x18\x02 \x01(\x03R\x06actual\"\xcb\x02\n" +
 	"\x0eAcquireRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
 	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x17\n" +
@@ -959,7 +1068,9 @@ const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\toperation\x18\x06 \x01(\tR\toperation\x12\x19\n" +
 	"\x05times\x18\a \x01(\x03H\x01R\x05times\x88\x01\x01\x12\x17\n" +
 	"\ahold_ms\x18\b \x01(\x03R\x06holdMs\x12\x17\n" +
-	"\await_ms\x18\t \x01(\x03R\x06waitMsB\a\n" +
+	"\await_ms\x18\t \x01(\x03R\x06waitMs\x12-\n" +
+	"\x06caller\x18\n" +
+	" \x01(\v2\x15.quotalease.v1.CallerR\x06callerB\a\n" +
 	"\x05_costB\b\n" +
 	"\x06_times\"\x8c\x01\n" +
 	"\fAcquireReply\x120\n" +
@@ -1001,44 +1112,48 @@ func file_quotalease_v1_decision_proto_rawDescGZIP() []byte {
 	return file_quotalease_v1_decision_proto_rawDescData
 }
 
-var file_quotalease_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_quotalease_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_quotalease_v1_decision_proto_goTypes = []any{
 	(*TakeRequest)(nil),    // 0: quotalease.v1.TakeRequest
-	(*TakeItem)(nil),       // 1: quotalease.v1.TakeItem
-	(*TakeReply)(nil),      // 2: quotalease.v1.TakeReply
-	(*ReserveRequest)(nil), // 3: quotalease.v1.ReserveRequest
-	(*ReserveReply)(nil),   // 4: quotalease.v1.ReserveReply
-	(*SettleRequest)(nil),  // 5: quotalease.v1.SettleRequest
-	(*SettleReply)(nil),    // 6: quotalease.v1.SettleReply
-	(*AcquireRequest)(nil), // 7: quotalease.v1.AcquireRequest
-	(*AcquireReply)(nil),   // 8: quotalease.v1.AcquireReply
-	(*RenewRequest)(nil),   // 9: quotalease.v1.RenewRequest
-	(*RenewReply)(nil),     // 10: quotalease.v1.RenewReply
-	(*ReleaseRequest)(nil), // 11: quotalease.v1.ReleaseRequest
-	(*ReleaseReply)(nil),   // 12: quotalease.v1.ReleaseReply
+	(*Caller)(nil),         // 1: quotalease.v1.Caller
+	(*TakeItem)(nil),       // 2: quotalease.v1.TakeItem
+	(*TakeReply)(nil),      // 3: quotalease.v1.TakeReply
+	(*ReserveRequest)(nil), // 4: quotalease.v1.ReserveRequest
+	(*ReserveReply)(nil),   // 5: quotalease.v1.ReserveReply
+	(*SettleRequest)(nil),  // 6: quotalease.v1.SettleRequest
+	(*SettleReply)(nil),    // 7: quotalease.v1.SettleReply
+	(*AcquireRequest)(nil), // 8: quotalease.v1.AcquireRequest
+	(*AcquireReply)(nil),   // 9: quotalease.v1.AcquireReply
+	(*RenewRequest)(nil),   // 10: quotalease.v1.RenewRequest
+	(*RenewReply)(nil),     // 11: quotalease.v1.RenewReply
+	(*ReleaseRequest)(nil), // 12: quotalease.v1.ReleaseRequest
+	(*ReleaseReply)(nil),   // 13: quotalease.v1.ReleaseReply
 }
 var file_quotalease_v1_decision_proto_depIdxs = []int32{
-	1,  // 0: quotalease.v1.TakeRequest.takes:type_name -> quotalease.v1.TakeItem
-	2,  // 1: quotalease.v1.ReserveReply.answer:type_name -> quotalease.v1.TakeReply
-	1,  // 2: quotalease.v1.AcquireRequest.takes:type_name -> quotalease.v1.TakeItem
-	2,  // 3: quotalease.v1.AcquireReply.answer:type_name -> quotalease.v1.TakeReply
-	0,  // 4: quotalease.v1.DecisionService.Take:input_type -> quotalease.v1.TakeRequest
-	3,  // 5: quotalease.v1.DecisionService.Reserve:input_type -> quotalease.v1.ReserveRequest
-	5,  // 6: quotalease.v1.DecisionService.Settle:input_type -> quotalease.v1.SettleRequest
-	7,  // 7: quotalease.v1.DecisionService.Acquire:input_type -> quotalease.v1.AcquireRequest
-	9,  // 8: quotalease.v1.DecisionService.Renew:input_type -> quotalease.v1.RenewRequest
-	11, // 9: quotalease.v1.DecisionService.Release:input_type -> quotalease.v1.ReleaseRequest
-	2,  // 10: quotalease.v1.DecisionService.Take:output_type -> quotalease.v1.TakeReply
-	4,  // 11: quotalease.v1.DecisionService.Reserve:output_type -> quotalease.v1.ReserveReply
-	6,  // 12: quotalease.v1.DecisionService.Settle:output_type -> quotalease.v1.SettleReply
-	8,  // 13: quotalease.v1.DecisionService.Acquire:output_type -> quotalease.v1.AcquireReply
-	10, // 14: quotalease.v1.DecisionService.Renew:output_type -> quotalease.v1.RenewReply
-	12, // 15: quotalease.v1.DecisionService.Release:output_type -> quotalease.v1.ReleaseReply
-	10, // [10:16] is the sub-list for method output_type
-	4,  // [4:10] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	2,  // 0: quotalease.v1.TakeRequest.takes:type_name -> quotalease.v1.TakeItem
+	1,  // 1: quotalease.v1.TakeRequest.caller:type_name -> quotalease.v1.Caller
+	1,  // 2: quotalease.v1.ReserveRequest.caller:type_name -> quotalease.v1.Caller
+	3,  // 3: quotalease.v1.ReserveReply.answer:type_name -> quotalease.v1.TakeReply
+	2,  // 4: quotalease.v1.AcquireRequest.takes:type_name -> quotalease.v1.TakeItem
+	1,  // 5: quotalease.v1.AcquireRequest.caller:type_name -> quotalease.v1.Caller
+	3,  // 6: quotalease.v1.AcquireReply.answer:type_name -> quotalease.v1.TakeReply
+	0,  // 7: quotalease.v1.DecisionService.Take:input_type -> quotalease.v1.TakeRequest
+	4,  // 8: quotalease.v1.DecisionService.Reserve:input_type -> quotalease.v1.ReserveRequest
+	6,  // 9: quotalease.v1.DecisionService.Settle:input_type -> quotalease.v1.SettleRequest
+	8,  // 10: quotalease.v1.DecisionService.Acquire:input_type -> quotalease.v1.AcquireRequest
+	10, // 11: quotalease.v1.DecisionService.Renew:input_type -> quotalease.v1.RenewRequest
+	12, // 12: quotalease.v1.DecisionService.Release:input_type -> quotalease.v1.ReleaseRequest
+	3,  // 13: quotalease.v1.DecisionService.Take:output_type -> quotalease.v1.TakeReply
+	5,  // 14: quotalease.v1.DecisionService.Reserve:output_type -> quotalease.v1.ReserveReply
+	7,  // 15: quotalease.v1.DecisionService.Settle:output_type -> quotalease.v1.SettleReply
+	9,  // 16: quotalease.v1.DecisionService.Acquire:output_type -> quotalease.v1.AcquireReply
+	11, // 17: quotalease.v1.DecisionService.Renew:output_type -> quotalease.v1.RenewReply
+	13, // 18: quotalease.v1.DecisionService.Release:output_type -> quotalease.v1.ReleaseReply
+	13, // [13:19] is the sub-list for method output_type
+	7,  // [7:13] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_decision_proto_init() }
@@ -1047,16 +1162,16 @@ func file_quotalease_v1_decision_proto_init() {
 		return
 	}
 	file_quotalease_v1_decision_proto_msgTypes[0].OneofWrappers = []any{}
-	file_quotalease_v1_decision_proto_msgTypes[1].OneofWrappers = []any{}
-	file_quotalease_v1_decision_proto_msgTypes[5].OneofWrappers = []any{}
-	file_quotalease_v1_decision_proto_msgTypes[7].OneofWrappers = []any{}
+	file_quotalease_v1_decision_proto_msgTypes[2].OneofWrappers = []any{}
+	file_quotalease_v1_decision_proto_msgTypes[6].OneofWrappers = []any{}
+	file_quotalease_v1_decision_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_decision_proto_rawDesc), len(file_quotalease_v1_decision_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1267,6 +1267,7 @@ type Catalogue struct {
 	Dimensions    []*Dimension           `protobuf:"bytes,2,rep,name=dimensions,proto3" json:"dimensions,omitempty"`
 	Operations    []*Operation           `protobuf:"bytes,3,rep,name=operations,proto3" json:"operations,omitempty"`
 	Descriptors   []*Descriptor          `protobuf:"bytes,4,rep,name=descriptors,proto3" json:"descriptors,omitempty"`
+	LocalLimits   []*LocalLimit          `protobuf:"bytes,5,rep,name=local_limits,json=localLimits,proto3" json:"local_limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1325,6 +1326,13 @@ func (x *Catalogue) GetOperations() []*Operation {
 func (x *Catalogue) GetDescriptors() []*Descriptor {
 	if x != nil {
 		return x.Descriptors
+	}
+	return nil
+}
+
+func (x *Catalogue) GetLocalLimits() []*LocalLimit {
+	if x != nil {
+		return x.LocalLimits
 	}
 	return nil
 }
@@ -1489,6 +1497,7 @@ type Operation struct {
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Takes         []*Take                `protobuf:"bytes,2,rep,name=takes,proto3" json:"takes,omitempty"`
 	Outage        *Outage                `protobuf:"bytes,3,opt,name=outage,proto3" json:"outage,omitempty"` // overrides that of its dimensions; empty: each its own
+	Local         []string               `protobuf:"bytes,5,rep,name=local,proto3" json:"local,omitempty"`   // names of local limits
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1540,6 +1549,13 @@ func (x *Operation) GetTakes() []*Take {
 func (x *Operation) GetOutage() *Outage {
 	if x != nil {
 		return x.Outage
+	}
+	return nil
+}
+
+func (x *Operation) GetLocal() []string {
+	if x != nil {
+		return x.Local
 	}
 	return nil
 }
@@ -1612,6 +1628,7 @@ type Dimension struct {
 	Rate            *Rate                  `protobuf:"bytes,12,opt,name=rate,proto3" json:"rate,omitempty"`                               // kind rate
 	MaxHoldUs       int64                  `protobuf:"varint,13,opt,name=max_hold_us,json=maxHoldUs,proto3" json:"max_hold_us,omitempty"` // kind concurrency
 	GraceUs         int64                  `protobuf:"varint,14,opt,name=grace_us,json=graceUs,proto3" json:"grace_us,omitempty"`
+	Local           []string               `protobuf:"bytes,16,rep,name=local,proto3" json:"local,omitempty"` // names of local limits
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1742,6 +1759,13 @@ func (x *Dimension) GetGraceUs() int64 {
 		return x.GraceUs
 	}
 	return 0
+}
+
+func (x *Dimension) GetLocal() []string {
+	if x != nil {
+		return x.Local
+	}
+	return nil
 }
 
 type Rate struct {
@@ -2000,6 +2024,157 @@ func (x *Cold) GetUnits() int64 {
 	return 0
 }
 
+// LocalLimit protects what stands behind one agent. Each agent counts for itself, without the
+// ledger.
+type LocalLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// token_bucket, leaky_bucket, fixed_window, sliding_log, sliding_counter or concurrency
+	Algorithm     string   `protobuf:"bytes,2,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
+	Rate          *Rate    `protobuf:"bytes,3,opt,name=rate,proto3" json:"rate,omitempty"`                                   // all but concurrency; of windows: the limit and the window
+	Capacity      int64    `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`                          // token_bucket: the burst; leaky_bucket: the queue; concurrency: slots
+	CountDenied   bool     `protobuf:"varint,5,opt,name=count_denied,json=countDenied,proto3" json:"count_denied,omitempty"` // sliding_log: what was denied counts, too
+	QueueCount    int64    `protobuf:"varint,6,opt,name=queue_count,json=queueCount,proto3" json:"queue_count,omitempty"`    // concurrency: most that wait for a slot; 0: nobody does
+	QueueBytes    int64    `protobuf:"varint,7,opt,name=queue_bytes,json=queueBytes,proto3" json:"queue_bytes,omitempty"`    // and how large their requests may be together; 0: not looked at
+	QueueAgeUs    int64    `protobuf:"varint,8,opt,name=queue_age_us,json=queueAgeUs,proto3" json:"queue_age_us,omitempty"`  // and for how long
+	Key           []string `protobuf:"bytes,9,rep,name=key,proto3" json:"key,omitempty"`                                     // route, tenant, actor, api_key, address; empty: one for all
+	Ipv6Prefix    int32    `protobuf:"varint,10,opt,name=ipv6_prefix,json=ipv6Prefix,proto3" json:"ipv6_prefix,omitempty"`   // addresses that agree on so many bits are one
+	CountCost     bool     `protobuf:"varint,11,opt,name=count_cost,json=countCost,proto3" json:"count_cost,omitempty"`      // what it costs, not how often it is asked for
+	StartFull     bool     `protobuf:"varint,12,opt,name=start_full,json=startFull,proto3" json:"start_full,omitempty"`
+	IdleUs        int64    `protobuf:"varint,13,opt,name=idle_us,json=idleUs,proto3" json:"idle_us,omitempty"` // a key that nobody used for so long is dropped
+	MaxKeys       int64    `protobuf:"varint,14,opt,name=max_keys,json=maxKeys,proto3" json:"max_keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LocalLimit) Reset() {
+	*x = LocalLimit{}
+	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LocalLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LocalLimit) ProtoMessage() {}
+
+func (x *LocalLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LocalLimit.ProtoReflect.Descriptor instead.
+func (*LocalLimit) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *LocalLimit) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LocalLimit) GetAlgorithm() string {
+	if x != nil {
+		return x.Algorithm
+	}
+	return ""
+}
+
+func (x *LocalLimit) GetRate() *Rate {
+	if x != nil {
+		return x.Rate
+	}
+	return nil
+}
+
+func (x *LocalLimit) GetCapacity() int64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetCountDenied() bool {
+	if x != nil {
+		return x.CountDenied
+	}
+	return false
+}
+
+func (x *LocalLimit) GetQueueCount() int64 {
+	if x != nil {
+		return x.QueueCount
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetQueueBytes() int64 {
+	if x != nil {
+		return x.QueueBytes
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetQueueAgeUs() int64 {
+	if x != nil {
+		return x.QueueAgeUs
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetKey() []string {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *LocalLimit) GetIpv6Prefix() int32 {
+	if x != nil {
+		return x.Ipv6Prefix
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetCountCost() bool {
+	if x != nil {
+		return x.CountCost
+	}
+	return false
+}
+
+func (x *LocalLimit) GetStartFull() bool {
+	if x != nil {
+		return x.StartFull
+	}
+	return false
+}
+
+func (x *LocalLimit) GetIdleUs() int64 {
+	if x != nil {
+		return x.IdleUs
+	}
+	return 0
+}
+
+func (x *LocalLimit) GetMaxKeys() int64 {
+	if x != nil {
+		return x.MaxKeys
+	}
+	return 0
+}
+
 type WatchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Incarnation   []byte                 `protobuf:"bytes,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
@@ -2009,7 +2184,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2021,7 +2196,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2034,7 +2209,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{23}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WatchRequest) GetIncarnation() []byte {
@@ -2053,7 +2228,7 @@ type WatchReply struct {
 
 func (x *WatchReply) Reset() {
 	*x = WatchReply{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2240,7 @@ func (x *WatchReply) String() string {
 func (*WatchReply) ProtoMessage() {}
 
 func (x *WatchReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2253,7 @@ func (x *WatchReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchReply.ProtoReflect.Descriptor instead.
 func (*WatchReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{24}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WatchReply) GetNotices() []*Notice {
@@ -2104,7 +2279,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2291,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2304,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{25}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Notice) GetKey() *Key {
@@ -2192,7 +2367,7 @@ type SpendRequest struct {
 
 func (x *SpendRequest) Reset() {
 	*x = SpendRequest{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2204,7 +2379,7 @@ func (x *SpendRequest) String() string {
 func (*SpendRequest) ProtoMessage() {}
 
 func (x *SpendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2217,7 +2392,7 @@ func (x *SpendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendRequest.ProtoReflect.Descriptor instead.
 func (*SpendRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{26}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SpendRequest) GetHello() *Hello {
@@ -2254,7 +2429,7 @@ type SpendItem struct {
 
 func (x *SpendItem) Reset() {
 	*x = SpendItem{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[27]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2266,7 +2441,7 @@ func (x *SpendItem) String() string {
 func (*SpendItem) ProtoMessage() {}
 
 func (x *SpendItem) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[27]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2279,7 +2454,7 @@ func (x *SpendItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendItem.ProtoReflect.Descriptor instead.
 func (*SpendItem) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{27}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SpendItem) GetSpendId() []byte {
@@ -2328,7 +2503,7 @@ type SpendReply struct {
 
 func (x *SpendReply) Reset() {
 	*x = SpendReply{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[28]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2340,7 +2515,7 @@ func (x *SpendReply) String() string {
 func (*SpendReply) ProtoMessage() {}
 
 func (x *SpendReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[28]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2353,7 +2528,7 @@ func (x *SpendReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendReply.ProtoReflect.Descriptor instead.
 func (*SpendReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{28}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SpendReply) GetDecisions() []*Decision {
@@ -2490,7 +2665,7 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x12\x1e\n" +
 	"\vretry_in_us\x18\n" +
 	" \x01(\x03R\tretryInUs\x12)\n" +
-	"\x04next\x18\v \x01(\v2\x15.quotalease.v1.WindowR\x04next\"\xe3\x01\n" +
+	"\x04next\x18\v \x01(\v2\x15.quotalease.v1.WindowR\x04next\"\xa1\x02\n" +
 	"\tCatalogue\x12%\n" +
 	"\x0epolicy_version\x18\x01 \x01(\x03R\rpolicyVersion\x128\n" +
 	"\n" +
@@ -2499,7 +2674,8 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\n" +
 	"operations\x18\x03 \x03(\v2\x18.quotalease.v1.OperationR\n" +
 	"operations\x12;\n" +
-	"\vdescriptors\x18\x04 \x03(\v2\x19.quotalease.v1.DescriptorR\vdescriptors\"\xf6\x01\n" +
+	"\vdescriptors\x18\x04 \x03(\v2\x19.quotalease.v1.DescriptorR\vdescriptors\x12<\n" +
+	"\flocal_limits\x18\x05 \x03(\v2\x19.quotalease.v1.LocalLimitR\vlocalLimits\"\xf6\x01\n" +
 	"\n" +
 	"Descriptor\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x124\n" +
@@ -2512,14 +2688,15 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\toverrides\x18\b \x01(\bR\toverrides\"9\n" +
 	"\x0fDescriptorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"y\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x8f\x01\n" +
 	"\tOperation\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x05takes\x18\x02 \x03(\v2\x13.quotalease.v1.TakeR\x05takes\x12-\n" +
-	"\x06outage\x18\x03 \x01(\v2\x15.quotalease.v1.OutageR\x06outage\"8\n" +
+	"\x06outage\x18\x03 \x01(\v2\x15.quotalease.v1.OutageR\x06outage\x12\x14\n" +
+	"\x05local\x18\x05 \x03(\tR\x05local\"8\n" +
 	"\x04Take\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\tR\tdimension\x12\x12\n" +
-	"\x04cost\x18\x02 \x01(\x03R\x04cost\"\xbe\x03\n" +
+	"\x04cost\x18\x02 \x01(\x03R\x04cost\"\xd4\x03\n" +
 	"\tDimension\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
@@ -2535,7 +2712,8 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\x05limit\x18\v \x01(\x03R\x05limit\x12'\n" +
 	"\x04rate\x18\f \x01(\v2\x13.quotalease.v1.RateR\x04rate\x12\x1e\n" +
 	"\vmax_hold_us\x18\r \x01(\x03R\tmaxHoldUs\x12\x19\n" +
-	"\bgrace_us\x18\x0e \x01(\x03R\agraceUs\"3\n" +
+	"\bgrace_us\x18\x0e \x01(\x03R\agraceUs\x12\x14\n" +
+	"\x05local\x18\x10 \x03(\tR\x05local\"3\n" +
 	"\x04Rate\x12\x14\n" +
 	"\x05units\x18\x01 \x01(\x03R\x05units\x12\x15\n" +
 	"\x06per_us\x18\x02 \x01(\x03R\x05perUs\"z\n" +
@@ -2555,7 +2733,30 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\x04Cold\x12\x17\n" +
 	"\await_us\x18\x01 \x01(\x03R\x06waitUs\x12\x12\n" +
 	"\x04then\x18\x02 \x01(\tR\x04then\x12\x14\n" +
-	"\x05units\x18\x03 \x01(\x03R\x05units\"0\n" +
+	"\x05units\x18\x03 \x01(\x03R\x05units\"\xaf\x03\n" +
+	"\n" +
+	"LocalLimit\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
+	"\talgorithm\x18\x02 \x01(\tR\talgorithm\x12'\n" +
+	"\x04rate\x18\x03 \x01(\v2\x13.quotalease.v1.RateR\x04rate\x12\x1a\n" +
+	"\bcapacity\x18\x04 \x01(\x03R\bcapacity\x12!\n" +
+	"\fcount_denied\x18\x05 \x01(\bR\vcountDenied\x12\x1f\n" +
+	"\vqueue_count\x18\x06 \x01(\x03R\n" +
+	"queueCount\x12\x1f\n" +
+	"\vqueue_bytes\x18\a \x01(\x03R\n" +
+	"queueBytes\x12 \n" +
+	"\fqueue_age_us\x18\b \x01(\x03R\n" +
+	"queueAgeUs\x12\x10\n" +
+	"\x03key\x18\t \x03(\tR\x03key\x12\x1f\n" +
+	"\vipv6_prefix\x18\n" +
+	" \x01(\x05R\n" +
+	"ipv6Prefix\x12\x1d\n" +
+	"\n" +
+	"count_cost\x18\v \x01(\bR\tcountCost\x12\x1d\n" +
+	"\n" +
+	"start_full\x18\f \x01(\bR\tstartFull\x12\x17\n" +
+	"\aidle_us\x18\r \x01(\x03R\x06idleUs\x12\x19\n" +
+	"\bmax_keys\x18\x0e \x01(\x03R\amaxKeys\"0\n" +
 	"\fWatchRequest\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\fR\vincarnation\"=\n" +
 	"\n" +
@@ -2613,7 +2814,7 @@ func file_quotalease_v1_lease_proto_rawDescGZIP() []byte {
 }
 
 var file_quotalease_v1_lease_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_quotalease_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_quotalease_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_quotalease_v1_lease_proto_goTypes = []any{
 	(GrantState)(0),         // 0: quotalease.v1.GrantState
 	(*Key)(nil),             // 1: quotalease.v1.Key
@@ -2639,12 +2840,13 @@ var file_quotalease_v1_lease_proto_goTypes = []any{
 	(*Period)(nil),          // 21: quotalease.v1.Period
 	(*Outage)(nil),          // 22: quotalease.v1.Outage
 	(*Cold)(nil),            // 23: quotalease.v1.Cold
-	(*WatchRequest)(nil),    // 24: quotalease.v1.WatchRequest
-	(*WatchReply)(nil),      // 25: quotalease.v1.WatchReply
-	(*Notice)(nil),          // 26: quotalease.v1.Notice
-	(*SpendRequest)(nil),    // 27: quotalease.v1.SpendRequest
-	(*SpendItem)(nil),       // 28: quotalease.v1.SpendItem
-	(*SpendReply)(nil),      // 29: quotalease.v1.SpendReply
+	(*LocalLimit)(nil),      // 24: quotalease.v1.LocalLimit
+	(*WatchRequest)(nil),    // 25: quotalease.v1.WatchRequest
+	(*WatchReply)(nil),      // 26: quotalease.v1.WatchReply
+	(*Notice)(nil),          // 27: quotalease.v1.Notice
+	(*SpendRequest)(nil),    // 28: quotalease.v1.SpendRequest
+	(*SpendItem)(nil),       // 29: quotalease.v1.SpendItem
+	(*SpendReply)(nil),      // 30: quotalease.v1.SpendReply
 }
 var file_quotalease_v1_lease_proto_depIdxs = []int32{
 	3,  // 0: quotalease.v1.SyncRequest.hello:type_name -> quotalease.v1.Hello
@@ -2676,34 +2878,36 @@ var file_quotalease_v1_lease_proto_depIdxs = []int32{
 	19, // 26: quotalease.v1.Catalogue.dimensions:type_name -> quotalease.v1.Dimension
 	17, // 27: quotalease.v1.Catalogue.operations:type_name -> quotalease.v1.Operation
 	15, // 28: quotalease.v1.Catalogue.descriptors:type_name -> quotalease.v1.Descriptor
-	16, // 29: quotalease.v1.Descriptor.match:type_name -> quotalease.v1.DescriptorEntry
-	18, // 30: quotalease.v1.Operation.takes:type_name -> quotalease.v1.Take
-	22, // 31: quotalease.v1.Operation.outage:type_name -> quotalease.v1.Outage
-	21, // 32: quotalease.v1.Dimension.period:type_name -> quotalease.v1.Period
-	22, // 33: quotalease.v1.Dimension.outage:type_name -> quotalease.v1.Outage
-	23, // 34: quotalease.v1.Dimension.cold:type_name -> quotalease.v1.Cold
-	20, // 35: quotalease.v1.Dimension.rate:type_name -> quotalease.v1.Rate
-	20, // 36: quotalease.v1.Outage.rate:type_name -> quotalease.v1.Rate
-	26, // 37: quotalease.v1.WatchReply.notices:type_name -> quotalease.v1.Notice
-	1,  // 38: quotalease.v1.Notice.key:type_name -> quotalease.v1.Key
-	2,  // 39: quotalease.v1.Notice.window:type_name -> quotalease.v1.Window
-	3,  // 40: quotalease.v1.SpendRequest.hello:type_name -> quotalease.v1.Hello
-	28, // 41: quotalease.v1.SpendRequest.items:type_name -> quotalease.v1.SpendItem
-	7,  // 42: quotalease.v1.SpendRequest.refunds:type_name -> quotalease.v1.Cancel
-	1,  // 43: quotalease.v1.SpendItem.key:type_name -> quotalease.v1.Key
-	10, // 44: quotalease.v1.SpendReply.decisions:type_name -> quotalease.v1.Decision
-	13, // 45: quotalease.v1.SpendReply.keys:type_name -> quotalease.v1.KeyState
-	4,  // 46: quotalease.v1.LeaseService.Sync:input_type -> quotalease.v1.SyncRequest
-	24, // 47: quotalease.v1.LeaseService.Watch:input_type -> quotalease.v1.WatchRequest
-	27, // 48: quotalease.v1.LeaseService.Spend:input_type -> quotalease.v1.SpendRequest
-	9,  // 49: quotalease.v1.LeaseService.Sync:output_type -> quotalease.v1.SyncReply
-	25, // 50: quotalease.v1.LeaseService.Watch:output_type -> quotalease.v1.WatchReply
-	29, // 51: quotalease.v1.LeaseService.Spend:output_type -> quotalease.v1.SpendReply
-	49, // [49:52] is the sub-list for method output_type
-	46, // [46:49] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	24, // 29: quotalease.v1.Catalogue.local_limits:type_name -> quotalease.v1.LocalLimit
+	16, // 30: quotalease.v1.Descriptor.match:type_name -> quotalease.v1.DescriptorEntry
+	18, // 31: quotalease.v1.Operation.takes:type_name -> quotalease.v1.Take
+	22, // 32: quotalease.v1.Operation.outage:type_name -> quotalease.v1.Outage
+	21, // 33: quotalease.v1.Dimension.period:type_name -> quotalease.v1.Period
+	22, // 34: quotalease.v1.Dimension.outage:type_name -> quotalease.v1.Outage
+	23, // 35: quotalease.v1.Dimension.cold:type_name -> quotalease.v1.Cold
+	20, // 36: quotalease.v1.Dimension.rate:type_name -> quotalease.v1.Rate
+	20, // 37: quotalease.v1.Outage.rate:type_name -> quotalease.v1.Rate
+	20, // 38: quotalease.v1.LocalLimit.rate:type_name -> quotalease.v1.Rate
+	27, // 39: quotalease.v1.WatchReply.notices:type_name -> quotalease.v1.Notice
+	1,  // 40: quotalease.v1.Notice.key:type_name -> quotalease.v1.Key
+	2,  // 41: quotalease.v1.Notice.window:type_name -> quotalease.v1.Window
+	3,  // 42: quotalease.v1.SpendRequest.hello:type_name -> quotalease.v1.Hello
+	29, // 43: quotalease.v1.SpendRequest.items:type_name -> quotalease.v1.SpendItem
+	7,  // 44: quotalease.v1.SpendRequest.refunds:type_name -> quotalease.v1.Cancel
+	1,  // 45: quotalease.v1.SpendItem.key:type_name -> quotalease.v1.Key
+	10, // 46: quotalease.v1.SpendReply.decisions:type_name -> quotalease.v1.Decision
+	13, // 47: quotalease.v1.SpendReply.keys:type_name -> quotalease.v1.KeyState
+	4,  // 48: quotalease.v1.LeaseService.Sync:input_type -> quotalease.v1.SyncRequest
+	25, // 49: quotalease.v1.LeaseService.Watch:input_type -> quotalease.v1.WatchRequest
+	28, // 50: quotalease.v1.LeaseService.Spend:input_type -> quotalease.v1.SpendRequest
+	9,  // 51: quotalease.v1.LeaseService.Sync:output_type -> quotalease.v1.SyncReply
+	26, // 52: quotalease.v1.LeaseService.Watch:output_type -> quotalease.v1.WatchReply
+	30, // 53: quotalease.v1.LeaseService.Spend:output_type -> quotalease.v1.SpendReply
+	51, // [51:54] is the sub-list for method output_type
+	48, // [48:51] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_lease_proto_init() }
@@ -2717,7 +2921,7 @@ func file_quotalease_v1_lease_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_lease_proto_rawDesc), len(file_quotalease_v1_lease_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
