@@ -33,6 +33,7 @@ type TakeRequest struct {
 	Takes         []*TakeItem            `protobuf:"bytes,5,rep,name=takes,proto3" json:"takes,omitempty"`      // at most 16
 	Operation     string                 `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
 	Times         *int64                 `protobuf:"varint,7,opt,name=times,proto3,oneof" json:"times,omitempty"` // of operation; unset: 1
+	Ticket        string                 `protobuf:"bytes,8,opt,name=ticket,proto3" json:"ticket,omitempty"`      // of a caller who waits its turn: the id that the denial gave
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -116,6 +117,13 @@ func (x *TakeRequest) GetTimes() int64 {
 	return 0
 }
 
+func (x *TakeRequest) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
 type TakeItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Dimension     string                 `protobuf:"bytes,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
@@ -180,6 +188,7 @@ type TakeReply struct {
 	Largest       int64                  `protobuf:"varint,8,opt,name=largest,proto3" json:"largest,omitempty"`                // with too_large: the largest cost that can pass
 	ResetMs       int64                  `protobuf:"varint,9,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"` // until the window ends; 0: never
 	Dimension     string                 `protobuf:"bytes,10,opt,name=dimension,proto3" json:"dimension,omitempty"`            // which decided: the denier, or the one with the least left
+	Ticket        *Ticket                `protobuf:"bytes,11,opt,name=ticket,proto3" json:"ticket,omitempty"`                  // of a denial, where the operation lets callers wait their turn
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -284,6 +293,82 @@ func (x *TakeReply) GetDimension() string {
 	return ""
 }
 
+func (x *TakeReply) GetTicket() *Ticket {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
+}
+
+// Ticket is a place in the line of a tenant's operation.
+type Ticket struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                            // for the next Take
+	Place         int64                  `protobuf:"varint,2,opt,name=place,proto3" json:"place,omitempty"`                                     // callers that are before this one
+	RetryAfterMs  int64                  `protobuf:"varint,3,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"` // when to come back; who comes much later has lost the place
+	ExpiresMs     int64                  `protobuf:"varint,4,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`            // from now; then the ticket is too old
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ticket) Reset() {
+	*x = Ticket{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ticket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ticket) ProtoMessage() {}
+
+func (x *Ticket) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ticket.ProtoReflect.Descriptor instead.
+func (*Ticket) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Ticket) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Ticket) GetPlace() int64 {
+	if x != nil {
+		return x.Place
+	}
+	return 0
+}
+
+func (x *Ticket) GetRetryAfterMs() int64 {
+	if x != nil {
+		return x.RetryAfterMs
+	}
+	return 0
+}
+
+func (x *Ticket) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
 type ReserveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -297,7 +382,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[3]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -309,7 +394,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[3]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -322,7 +407,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{3}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ReserveRequest) GetTenant() string {
@@ -371,7 +456,7 @@ type ReserveReply struct {
 
 func (x *ReserveReply) Reset() {
 	*x = ReserveReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[4]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -383,7 +468,7 @@ func (x *ReserveReply) String() string {
 func (*ReserveReply) ProtoMessage() {}
 
 func (x *ReserveReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[4]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -396,7 +481,7 @@ func (x *ReserveReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveReply.ProtoReflect.Descriptor instead.
 func (*ReserveReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{4}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReserveReply) GetAnswer() *TakeReply {
@@ -430,7 +515,7 @@ type SettleRequest struct {
 
 func (x *SettleRequest) Reset() {
 	*x = SettleRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -442,7 +527,7 @@ func (x *SettleRequest) String() string {
 func (*SettleRequest) ProtoMessage() {}
 
 func (x *SettleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -455,7 +540,7 @@ func (x *SettleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleRequest.ProtoReflect.Descriptor instead.
 func (*SettleRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{5}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SettleRequest) GetId() string {
@@ -482,7 +567,7 @@ type SettleReply struct {
 
 func (x *SettleReply) Reset() {
 	*x = SettleReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -494,7 +579,7 @@ func (x *SettleReply) String() string {
 func (*SettleReply) ProtoMessage() {}
 
 func (x *SettleReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -507,7 +592,7 @@ func (x *SettleReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleReply.ProtoReflect.Descriptor instead.
 func (*SettleReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{6}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SettleReply) GetId() string {
@@ -543,7 +628,7 @@ type AcquireRequest struct {
 
 func (x *AcquireRequest) Reset() {
 	*x = AcquireRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -555,7 +640,7 @@ func (x *AcquireRequest) String() string {
 func (*AcquireRequest) ProtoMessage() {}
 
 func (x *AcquireRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -568,7 +653,7 @@ func (x *AcquireRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireRequest.ProtoReflect.Descriptor instead.
 func (*AcquireRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{7}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AcquireRequest) GetTenant() string {
@@ -646,7 +731,7 @@ type AcquireReply struct {
 
 func (x *AcquireReply) Reset() {
 	*x = AcquireReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -658,7 +743,7 @@ func (x *AcquireReply) String() string {
 func (*AcquireReply) ProtoMessage() {}
 
 func (x *AcquireReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -671,7 +756,7 @@ func (x *AcquireReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireReply.ProtoReflect.Descriptor instead.
 func (*AcquireReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{8}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AcquireReply) GetAnswer() *TakeReply {
@@ -712,7 +797,7 @@ type RenewRequest struct {
 
 func (x *RenewRequest) Reset() {
 	*x = RenewRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +809,7 @@ func (x *RenewRequest) String() string {
 func (*RenewRequest) ProtoMessage() {}
 
 func (x *RenewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +822,7 @@ func (x *RenewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewRequest.ProtoReflect.Descriptor instead.
 func (*RenewRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{9}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RenewRequest) GetTenant() string {
@@ -764,7 +849,7 @@ type RenewReply struct {
 
 func (x *RenewReply) Reset() {
 	*x = RenewReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -776,7 +861,7 @@ func (x *RenewReply) String() string {
 func (*RenewReply) ProtoMessage() {}
 
 func (x *RenewReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -789,7 +874,7 @@ func (x *RenewReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewReply.ProtoReflect.Descriptor instead.
 func (*RenewReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{10}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RenewReply) GetId() string {
@@ -816,7 +901,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -828,7 +913,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -841,7 +926,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{11}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReleaseRequest) GetTenant() string {
@@ -867,7 +952,7 @@ type ReleaseReply struct {
 
 func (x *ReleaseReply) Reset() {
 	*x = ReleaseReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +964,7 @@ func (x *ReleaseReply) String() string {
 func (*ReleaseReply) ProtoMessage() {}
 
 func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +977,7 @@ func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReply.ProtoReflect.Descriptor instead.
 func (*ReleaseReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{12}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReleaseReply) GetId() string {
@@ -906,7 +991,7 @@ var File_quotalease_v1_decision_proto protoreflect.FileDescriptor
 
 const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\n" +
-	"\x1cquotalease/v1/decision.proto\x12\rquotalease.v1\"\xe7\x01\n" +
+	"\x1cquotalease/v1/decision.proto\x12\rquotalease.v1\"\xff\x01\n" +
 	"\vTakeRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
 	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x17\n" +
@@ -914,13 +999,14 @@ const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\x02id\x18\x04 \x01(\tR\x02id\x12-\n" +
 	"\x05takes\x18\x05 \x03(\v2\x17.quotalease.v1.TakeItemR\x05takes\x12\x1c\n" +
 	"\toperation\x18\x06 \x01(\tR\toperation\x12\x19\n" +
-	"\x05times\x18\a \x01(\x03H\x01R\x05times\x88\x01\x01B\a\n" +
+	"\x05times\x18\a \x01(\x03H\x01R\x05times\x88\x01\x01\x12\x16\n" +
+	"\x06ticket\x18\b \x01(\tR\x06ticketB\a\n" +
 	"\x05_costB\b\n" +
 	"\x06_times\"J\n" +
 	"\bTakeItem\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\tR\tdimension\x12\x17\n" +
 	"\x04cost\x18\x02 \x01(\x03H\x00R\x04cost\x88\x01\x01B\a\n" +
-	"\x05_cost\"\xa9\x02\n" +
+	"\x05_cost\"\xd8\x02\n" +
 	"\tTakeReply\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -932,7 +1018,14 @@ const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\alargest\x18\b \x01(\x03R\alargest\x12\x19\n" +
 	"\breset_ms\x18\t \x01(\x03R\aresetMs\x12\x1c\n" +
 	"\tdimension\x18\n" +
-	" \x01(\tR\tdimension\"\x8c\x01\n" +
+	" \x01(\tR\tdimension\x12-\n" +
+	"\x06ticket\x18\v \x01(\v2\x15.quotalease.v1.TicketR\x06ticket\"s\n" +
+	"\x06Ticket\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05place\x18\x02 \x01(\x03R\x05place\x12$\n" +
+	"\x0eretry_after_ms\x18\x03 \x01(\x03R\fretryAfterMs\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x04 \x01(\x03R\texpiresMs\"\x8c\x01\n" +
 	"\x0eReserveRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
 	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x1a\n" +
@@ -1001,44 +1094,46 @@ func file_quotalease_v1_decision_proto_rawDescGZIP() []byte {
 	return file_quotalease_v1_decision_proto_rawDescData
 }
 
-var file_quotalease_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_quotalease_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_quotalease_v1_decision_proto_goTypes = []any{
 	(*TakeRequest)(nil),    // 0: quotalease.v1.TakeRequest
 	(*TakeItem)(nil),       // 1: quotalease.v1.TakeItem
 	(*TakeReply)(nil),      // 2: quotalease.v1.TakeReply
-	(*ReserveRequest)(nil), // 3: quotalease.v1.ReserveRequest
-	(*ReserveReply)(nil),   // 4: quotalease.v1.ReserveReply
-	(*SettleRequest)(nil),  // 5: quotalease.v1.SettleRequest
-	(*SettleReply)(nil),    // 6: quotalease.v1.SettleReply
-	(*AcquireRequest)(nil), // 7: quotalease.v1.AcquireRequest
-	(*AcquireReply)(nil),   // 8: quotalease.v1.AcquireReply
-	(*RenewRequest)(nil),   // 9: quotalease.v1.RenewRequest
-	(*RenewReply)(nil),     // 10: quotalease.v1.RenewReply
-	(*ReleaseRequest)(nil), // 11: quotalease.v1.ReleaseRequest
-	(*ReleaseReply)(nil),   // 12: quotalease.v1.ReleaseReply
+	(*Ticket)(nil),         // 3: quotalease.v1.Ticket
+	(*ReserveRequest)(nil), // 4: quotalease.v1.ReserveRequest
+	(*ReserveReply)(nil),   // 5: quotalease.v1.ReserveReply
+	(*SettleRequest)(nil),  // 6: quotalease.v1.SettleRequest
+	(*SettleReply)(nil),    // 7: quotalease.v1.SettleReply
+	(*AcquireRequest)(nil), // 8: quotalease.v1.AcquireRequest
+	(*AcquireReply)(nil),   // 9: quotalease.v1.AcquireReply
+	(*RenewRequest)(nil),   // 10: quotalease.v1.RenewRequest
+	(*RenewReply)(nil),     // 11: quotalease.v1.RenewReply
+	(*ReleaseRequest)(nil), // 12: quotalease.v1.ReleaseRequest
+	(*ReleaseReply)(nil),   // 13: quotalease.v1.ReleaseReply
 }
 var file_quotalease_v1_decision_proto_depIdxs = []int32{
 	1,  // 0: quotalease.v1.TakeRequest.takes:type_name -> quotalease.v1.TakeItem
-	2,  // 1: quotalease.v1.ReserveReply.answer:type_name -> quotalease.v1.TakeReply
-	1,  // 2: quotalease.v1.AcquireRequest.takes:type_name -> quotalease.v1.TakeItem
-	2,  // 3: quotalease.v1.AcquireReply.answer:type_name -> quotalease.v1.TakeReply
-	0,  // 4: quotalease.v1.DecisionService.Take:input_type -> quotalease.v1.TakeRequest
-	3,  // 5: quotalease.v1.DecisionService.Reserve:input_type -> quotalease.v1.ReserveRequest
-	5,  // 6: quotalease.v1.DecisionService.Settle:input_type -> quotalease.v1.SettleRequest
-	7,  // 7: quotalease.v1.DecisionService.Acquire:input_type -> quotalease.v1.AcquireRequest
-	9,  // 8: quotalease.v1.DecisionService.Renew:input_type -> quotalease.v1.RenewRequest
-	11, // 9: quotalease.v1.DecisionService.Release:input_type -> quotalease.v1.ReleaseRequest
-	2,  // 10: quotalease.v1.DecisionService.Take:output_type -> quotalease.v1.TakeReply
-	4,  // 11: quotalease.v1.DecisionService.Reserve:output_type -> quotalease.v1.ReserveReply
-	6,  // 12: quotalease.v1.DecisionService.Settle:output_type -> quotalease.v1.SettleReply
-	8,  // 13: quotalease.v1.DecisionService.Acquire:output_type -> quotalease.v1.AcquireReply
-	10, // 14: quotalease.v1.DecisionService.Renew:output_type -> quotalease.v1.RenewReply
-	12, // 15: quotalease.v1.DecisionService.Release:output_type -> quotalease.v1.ReleaseReply
-	10, // [10:16] is the sub-list for method output_type
-	4,  // [4:10] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	3,  // 1: quotalease.v1.TakeReply.ticket:type_name -> quotalease.v1.Ticket
+	2,  // 2: quotalease.v1.ReserveReply.answer:type_name -> quotalease.v1.TakeReply
+	1,  // 3: quotalease.v1.AcquireRequest.takes:type_name -> quotalease.v1.TakeItem
+	2,  // 4: quotalease.v1.AcquireReply.answer:type_name -> quotalease.v1.TakeReply
+	0,  // 5: quotalease.v1.DecisionService.Take:input_type -> quotalease.v1.TakeRequest
+	4,  // 6: quotalease.v1.DecisionService.Reserve:input_type -> quotalease.v1.ReserveRequest
+	6,  // 7: quotalease.v1.DecisionService.Settle:input_type -> quotalease.v1.SettleRequest
+	8,  // 8: quotalease.v1.DecisionService.Acquire:input_type -> quotalease.v1.AcquireRequest
+	10, // 9: quotalease.v1.DecisionService.Renew:input_type -> quotalease.v1.RenewRequest
+	12, // 10: quotalease.v1.DecisionService.Release:input_type -> quotalease.v1.ReleaseRequest
+	2,  // 11: quotalease.v1.DecisionService.Take:output_type -> quotalease.v1.TakeReply
+	5,  // 12: quotalease.v1.DecisionService.Reserve:output_type -> quotalease.v1.ReserveReply
+	7,  // 13: quotalease.v1.DecisionService.Settle:output_type -> quotalease.v1.SettleReply
+	9,  // 14: quotalease.v1.DecisionService.Acquire:output_type -> quotalease.v1.AcquireReply
+	11, // 15: quotalease.v1.DecisionService.Renew:output_type -> quotalease.v1.RenewReply
+	13, // 16: quotalease.v1.DecisionService.Release:output_type -> quotalease.v1.ReleaseReply
+	11, // [11:17] is the sub-list for method output_type
+	5,  // [5:11] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_decision_proto_init() }
@@ -1048,15 +1143,15 @@ func file_quotalease_v1_decision_proto_init() {
 	}
 	file_quotalease_v1_decision_proto_msgTypes[0].OneofWrappers = []any{}
 	file_quotalease_v1_decision_proto_msgTypes[1].OneofWrappers = []any{}
-	file_quotalease_v1_decision_proto_msgTypes[5].OneofWrappers = []any{}
-	file_quotalease_v1_decision_proto_msgTypes[7].OneofWrappers = []any{}
+	file_quotalease_v1_decision_proto_msgTypes[6].OneofWrappers = []any{}
+	file_quotalease_v1_decision_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_decision_proto_rawDesc), len(file_quotalease_v1_decision_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
