@@ -217,6 +217,9 @@ func (s *Snapshot) explainOperations(dim *Dimension) []string {
 			if op.Outage != nil {
 				line += ", in an outage " + op.Outage.describe()
 			}
+			if d := op.Defer; d != nil {
+				line += fmt.Sprintf(", denied callers may wait up to %s, %d at a time", short(d.MaxAge), d.MaxTickets)
+			}
 			lines = append(lines, line)
 		}
 	}
