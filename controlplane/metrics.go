@@ -69,6 +69,10 @@ type metrics struct {
 	statements    prometheus.Counter
 	watchers      prometheus.Gauge
 	noticesLost   prometheus.Counter
+	lineTickets   *prometheus.GaugeVec
+	lineOldest    *prometheus.GaugeVec
+	joined        *prometheus.CounterVec
+	left          *prometheus.CounterVec
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -86,6 +90,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	gauge := func(name, help string) prometheus.Gauge {
 		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: ns + name, Help: help})
+		all = append(all, g)
+		return g
+	}
+	gauges := func(name, help string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: ns + name, Help: help}, []string{"operation"})
 		all = append(all, g)
 		return g
 	}
@@ -123,6 +132,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		folded:        counter("grants_folded_total", "Settled grants whose records were folded into their account."),
 		watchers:      gauge("watchers", "Agents that listen for notices."),
 		noticesLost:   counter("notices_lost_total", "Notices dropped because an agent read too slowly."),
+		lineTickets:   gauges("line_tickets", "Callers that wait their turn, of all tenants."),
+		lineOldest:    gauges("line_oldest_seconds", "How long the longest of them has waited."),
+		joined:        vec("tickets_joined_total", "Callers that began to wait their turn, by this replica.", "operation"),
+		left:          vec("tickets_left_total", "Callers that left their line, served or not, by this replica; others lapse.", "operation"),
 	}
 	r.MustRegister(all...)
 	return m
