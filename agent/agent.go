@@ -23,6 +23,8 @@ import (
 type Uplink interface {
 	Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply, error)
 	Spend(ctx context.Context, req *pb.SpendRequest) (*pb.SpendReply, error)
+	// Defer moves tickets in the lines of callers who wait their turn.
+	Defer(ctx context.Context, req *pb.DeferRequest) (*pb.DeferReply, error)
 	// Watch calls notice for each message until the stream ends, which it always does.
 	Watch(ctx context.Context, req *pb.WatchRequest, notice func(*pb.WatchReply)) error
 }
@@ -73,6 +75,8 @@ type Agent struct {
 	seen   *meters
 
 	repeats   repeats
+	turns     repeats // by ticket
+	lines     *lines
 	acquiring claims
 	terms     *keptTerms
 
@@ -105,6 +109,7 @@ func New(cfg Config, uplink Uplink) (*Agent, error) {
 	a := &Agent{
 		cfg: cfg, uplink: uplink, log: cfg.Logger, now: cfg.now,
 		syncKick: make(chan struct{}, 1), spendKick: make(chan struct{}, 1), tickKick: make(chan struct{}, 1),
+		lines:   newLines(),
 		drained: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	a.core = core.New(core.Config{

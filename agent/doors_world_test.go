@@ -89,7 +89,7 @@ func control(t *testing.T, text string) *controlplane.ControlPlane {
 	store.SetPolicyVersion(version)
 	cfg := controlplane.DefaultConfig()
 	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Billing, cfg.Policies = store, store, store, store, log
-	cfg.Now, cfg.Random = time.Now, rand.Reader
+	cfg.Lines, cfg.Now, cfg.Random = store, time.Now, rand.Reader
 	c, err := controlplane.New(cfg)
 	if err == nil {
 		err = c.Refresh(t.Context())
@@ -161,6 +161,13 @@ func (u *uplink) Spend(ctx context.Context, req *pb.SpendRequest) (*pb.SpendRepl
 		return nil, err
 	}
 	return u.control.Spend(ctx, req)
+}
+
+func (u *uplink) Defer(ctx context.Context, req *pb.DeferRequest) (*pb.DeferReply, error) {
+	if err := u.travel(ctx); err != nil {
+		return nil, err
+	}
+	return u.control.Defer(ctx, req)
 }
 
 func (u *uplink) Watch(ctx context.Context, req *pb.WatchRequest, notice func(*pb.WatchReply)) error {

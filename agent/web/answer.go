@@ -25,6 +25,15 @@ type answer struct {
 	Shadow        bool         `json:"shadow"`
 	ResetMs       int64        `json:"reset_ms"`
 	Largest       *int64       `json:"largest,omitempty"` // with too_large
+	Ticket        *ticket      `json:"ticket,omitempty"`  // of a denied caller who may wait
+}
+
+// ticket is a place in a line.
+type ticket struct {
+	ID           string `json:"id"`
+	Place        int64  `json:"place"`
+	RetryAfterMs int64  `json:"retry_after_ms"`
+	ExpiresMs    int64  `json:"expires_ms"`
 }
 
 func answerOf(d agent.Decision) answer {
@@ -39,6 +48,9 @@ func answerOf(d agent.Decision) answer {
 	if d.Reason == quota.TooLarge {
 		largest := max(0, int64(d.Largest))
 		a.Largest = &largest
+	}
+	if t := d.Ticket; t != nil {
+		a.Ticket = &ticket{ID: t.ID, Place: t.Place, RetryAfterMs: agent.RoundUp(t.RetryIn, time.Millisecond), ExpiresMs: t.Expires.Milliseconds()}
 	}
 	return a
 }

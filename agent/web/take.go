@@ -14,7 +14,7 @@ import (
 func (h *handler) take(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	var req door.Request
-	if err := readBody(w, r, requestFields(&req)); err != nil {
+	if err := readBody(w, r, append(requestFields(&req), text("ticket", &req.Ticket))); err != nil {
 		h.noDecision(w, err)
 		return
 	}
