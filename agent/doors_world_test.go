@@ -204,7 +204,16 @@ type told struct {
 	ExpiresMs int64  `json:"expires_ms"`
 	WaitedMs  int64  `json:"waited_ms"`
 
+	Ticket *toldTicket `json:"ticket"`
+
 	header http.Header
+}
+
+type toldTicket struct {
+	ID           string `json:"id"`
+	Place        int64  `json:"place"`
+	RetryAfterMs int64  `json:"retry_after_ms"`
+	ExpiresMs    int64  `json:"expires_ms"`
 }
 
 // post asks over HTTP.
@@ -311,6 +320,9 @@ func (v *told) answer(a *pb.TakeReply) {
 	v.Allowed, v.Reason, v.Dimension = a.GetAllowed(), a.GetReason(), a.GetDimension()
 	v.Limit, v.Remaining, v.RetryAfterMs, v.PolicyVersion = a.GetLimit(), a.GetRemaining(), a.GetRetryAfterMs(), a.GetPolicyVersion()
 	v.Shadow, v.ResetMs, v.Largest = a.GetShadow(), a.GetResetMs(), a.GetLargest()
+	if t := a.GetTicket(); t != nil {
+		v.Ticket = &toldTicket{t.GetId(), t.GetPlace(), t.GetRetryAfterMs(), t.GetExpiresMs()}
+	}
 }
 
 func (v *told) judge(t *testing.T, err error) {

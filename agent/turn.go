@@ -126,8 +126,8 @@ func (a *Agent) behind(t *turn, s *pb.Standing) Decision {
 	}
 	d := Decision{Dimension: dimension}
 	if k := a.table.Find(quota.Key{Tenant: t.tenant, Dimension: dimension}); k != nil {
-		peeked := k.Take(a.now(), 0)
-		d = decision(dimension, &peeked)
+		known := k.Known(a.now())
+		d = decision(dimension, &known)
 	}
 	d.Allowed, d.Reason = false, reason
 	a.seen.denied(dimension, reason)
@@ -155,6 +155,9 @@ func (a *Agent) noPlace(ctx context.Context, op *core.Operation, t *turn, s *pb.
 	}
 	switch s.GetFault().GetCode() {
 	case "":
+		if t.fresh { // too large for any turn, which the quotas say too
+			return a.takeOperation(ctx, op, t.tenant, t.operation, t.times)
+		}
 		return Decision{}, gone
 	case faultLineFull:
 		d := a.behind(t, s)

@@ -178,6 +178,10 @@ func (x *lineStep) take(line *ledger.Line, room *room, unknown *pb.Fault) error 
 		return nil
 	}
 	reason, dimension, wait := room.whyNot(x.times)
+	if reason == quota.TooLarge && x.step == pb.DeferItem_STEP_JOIN {
+		x.to.Gone, x.to.Waiting, x.to.Reason, x.to.Dimension = true, int64(len(line.Tickets())), string(reason), dimension
+		return nil // no turn would help it
+	}
 	o := ledger.Opening{Room: room.times(), Wait: wait, Denied: x.last.Denied}
 	if x.last.Denied && x.last.Wait > 0 {
 		o.Wait = x.last.Wait

@@ -174,6 +174,10 @@ func TestStepsThatMakeNoSenseAreFaultsOfTheirOwn(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("faults\n%q, want\n%q", got, want)
 	}
+	large := a.move(change(func(x *pb.DeferItem) { x.Operation, x.Times = "call", 2 }))[0]
+	if !large.Gone || large.Reason != "too_large" || large.Dimension != "calls" {
+		t.Errorf("what can never pass: %v, want no place", large)
+	}
 	lines, err := w.store.Lines(t.Context(), ledger.LineID{}, 0)
 	if err != nil || len(lines) != 1 || lines[0].Tickets != 4 || w.accountCount() != 0 {
 		t.Errorf("lines %+v and %d accounts, %v: want four tickets in one line and nothing else", lines, w.accountCount(), err)

@@ -198,6 +198,9 @@ func newest(now Instant, behind []*Lease) bool {
 	return true
 }
 
+// Known is what is known of the key, without a verdict. Any goroutine may call it.
+func (k *Key) Known(now Instant) Taken { return k.answer(now, k.left(now)) }
+
 // answer fills in what is known of the key beside the verdict. What has no limit has no
 // remaining either.
 func (k *Key) answer(now Instant, inHand int64) Taken {

@@ -2595,7 +2595,7 @@ type Standing struct {
 	RetryInUs     int64                  `protobuf:"varint,4,opt,name=retry_in_us,json=retryInUs,proto3" json:"retry_in_us,omitempty"`       // when to ask again; 0 only if admitted
 	ExpiresInUs   int64                  `protobuf:"varint,5,opt,name=expires_in_us,json=expiresInUs,proto3" json:"expires_in_us,omitempty"` // then it is too old
 	Waiting       int64                  `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`                              // tickets in the line, this one included
-	Gone          bool                   `protobuf:"varint,7,opt,name=gone,proto3" json:"gone,omitempty"`                                    // not in the line: it left, grew too old, or did not ask in time
+	Gone          bool                   `protobuf:"varint,7,opt,name=gone,proto3" json:"gone,omitempty"`                                    // not in the line: it left, grew too old, did not ask in time, or is too large for any turn
 	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`                                 // why the operation would be denied now; empty: others are before it, or it would not
 	Dimension     string                 `protobuf:"bytes,9,opt,name=dimension,proto3" json:"dimension,omitempty"`                           // which would deny it; empty: none
 	Fault         *Fault                 `protobuf:"bytes,10,opt,name=fault,proto3" json:"fault,omitempty"`                                  // the item was refused: invalid, terms_mismatch, unknown_operation, unknown_tenant, line_full
