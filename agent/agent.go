@@ -110,6 +110,7 @@ func New(cfg Config, uplink Uplink) (*Agent, error) {
 		cfg: cfg, uplink: uplink, log: cfg.Logger, now: cfg.now,
 		syncKick: make(chan struct{}, 1), spendKick: make(chan struct{}, 1), tickKick: make(chan struct{}, 1),
 		lines:   newLines(),
+		repeats: repeats{field: "id"}, turns: repeats{field: "ticket"},
 		drained: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	a.core = core.New(core.Config{

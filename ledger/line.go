@@ -66,7 +66,7 @@ const (
 
 	lineFirst = 100 * time.Millisecond // the least that a caller waits before it asks again
 	lineEach  = 20 * time.Millisecond  // and more, for each ticket before it
-	lineMost  = 10 * time.Second       // that adds up to, at most
+	lineMost  = 30 * time.Second       // that adds up to, at most
 )
 
 // joinWithin is how old the id of a new ticket may be. A join that was delayed for longer is
