@@ -124,12 +124,11 @@ func (a *Agent) behind(t *turn, s *pb.Standing) Decision {
 	if reason == quota.Allowed {
 		dimension, reason = t.first, quota.Waiting
 	}
-	d := Decision{Dimension: dimension}
-	if k := a.table.Find(quota.Key{Tenant: t.tenant, Dimension: dimension}); k != nil {
-		known := k.Known(a.now())
-		d = decision(dimension, &known)
-	}
-	d.Allowed, d.Reason = false, reason
+	a.mu.Lock()
+	known := a.core.Known(a.now(), quota.Key{Tenant: t.tenant, Dimension: dimension})
+	a.mu.Unlock()
+	d := decision(dimension, &known)
+	d.Reason = reason
 	a.seen.denied(dimension, reason)
 	return d
 }

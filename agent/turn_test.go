@@ -369,3 +369,51 @@ func TestR4_5AgeAndLengthOfALineAreLimited(t *testing.T) {
 		}
 	})
 }
+
+func TestR4_5WhoeverIsBehindOthersIsToldSo(t *testing.T) {
+	t.Parallel()
+	inFleet(t, func(t *testing.T, _ *lossy, agents []*agent.Agent) {
+		useUp(t, agents[0])
+		var wg sync.WaitGroup
+		for range 5 {
+			d := begin(t, agents[0])
+			wg.Go(func() { until(t, agents[0], d, nextMinute()) })
+		}
+		wg.Wait()
+		time.Sleep(time.Until(nextMinute().Add(time.Millisecond)))
+		d := begin(t, agents[1]) // five are free, for the five before it
+		if d.Allowed || d.Reason != quota.Waiting || d.Dimension != "exports" || d.Limit != quota.LimitOf(5) || d.Ticket == nil || d.Ticket.Place != 5 {
+			t.Errorf("told %+v, %+v; want that others wait, and place 5", d, d.Ticket)
+		}
+	})
+}
+
+func TestAGracefulStopTakesServedTicketsOutOfTheLine(t *testing.T) {
+	t.Parallel()
+	inFleet(t, func(t *testing.T, up *lossy, agents []*agent.Agent) {
+		began := time.Now()
+		cfg := agent.Config{Name: "brief", Region: "eu"}
+		cfg.SetNow(func() time.Duration { return time.Hour + time.Since(began) })
+		a, err := agent.New(cfg, up)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() { over <- a.Run(ctx) }()
+		useUp(t, agents[0])
+		first := until(t, agents[0], begin(t, agents[0]), nextMinute())
+		time.Sleep(first.RetryIn)
+		up.loseReplies(1) // of asking for the place
+		if d, err := again(t, a, first.Ticket); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		stop()
+		if err := <-over; err != nil {
+			t.Fatal(err)
+		}
+		if n := up.steps(pb.DeferItem_STEP_LEAVE); n != 1 {
+			t.Errorf("the ticket left %d times before the agent was gone, want once", n)
+		}
+	})
+}

@@ -198,8 +198,16 @@ func newest(now Instant, behind []*Lease) bool {
 	return true
 }
 
-// Known is what is known of the key, without a verdict. Any goroutine may call it.
-func (k *Key) Known(now Instant) Taken { return k.answer(now, k.left(now)) }
+// Known is what is known of a key, in use or not, without a verdict.
+func (c *Core) Known(now Instant, id quota.Key) Taken {
+	if k := c.Table.Find(id); k != nil {
+		return k.answer(now, k.left(now))
+	}
+	if dim, ok := c.Dimension(id.Dimension); ok {
+		return Taken{Limit: dim.Limit, Version: dim.version}
+	}
+	return Taken{}
+}
 
 // answer fills in what is known of the key beside the verdict. What has no limit has no
 // remaining either.
