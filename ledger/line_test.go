@@ -201,23 +201,18 @@ func TestALineIsAListWithTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newLineWorld(t)
 		var model []modelTicket
-		serial := uint64(0)
 		var known []ledger.ID
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			w.now = w.now.Add(time.Duration(rapid.SampledFrom([]int64{0, 0, 1, 90, 16_000, 1_000_000}).Draw(t, "ms")) * time.Millisecond)
 			model = slices.DeleteFunc(model, func(m modelTicket) bool { return !w.now.Before(m.askBy) || !w.now.Before(m.endAt) })
-			o := ledger.Opening{
-				Room: rapid.Int64Range(0, 8).Draw(t, "room"), Denied: rapid.Bool().Draw(t, "denied"),
-				Wait: time.Duration(rapid.SampledFrom([]int64{0, 300, 4_000_000}).Draw(t, "wait")) * time.Millisecond,
-			}
+			o := drawOpening(t)
 			times := rapid.Int64Range(1, 3).Draw(t, "times")
 			fresh := len(known) == 0 || rapid.Bool().Draw(t, "fresh")
-			var id ledger.ID
 			if fresh {
-				serial++
-				id = w.id(serial)
-				known = append(known, id)
-			} else {
+				known = append(known, w.id(uint64(len(known)+1)))
+			}
+			id := known[len(known)-1]
+			if !fresh {
 				id = rapid.SampledFrom(known).Draw(t, "id")
 			}
 			at := slices.IndexFunc(model, func(m modelTicket) bool { return m.id == id })
@@ -235,16 +230,14 @@ func TestALineIsAListWithTimes(t *testing.T) {
 				continue
 			case "ask":
 				s, err := w.ask(id, times, o)
-				if err != nil {
+				switch {
+				case err != nil:
 					t.Fatal(err)
+				case at >= 0:
+					checkStanding(t, w.now, model, at, o, s)
+				case !s.Gone || s.Admitted:
+					t.Fatalf("asked for a ticket that is not there: %+v", s)
 				}
-				if at < 0 {
-					if !s.Gone || s.Admitted {
-						t.Fatalf("asked for a ticket that is not there: %+v", s)
-					}
-					continue
-				}
-				checkStanding(t, w.now, model, at, o, s)
 			case "join":
 				s, err := w.join(id, times, o)
 				if at < 0 {
@@ -263,6 +256,13 @@ func TestALineIsAListWithTimes(t *testing.T) {
 			}
 		}
 	})
+}
+
+func drawOpening(t *rapid.T) ledger.Opening {
+	return ledger.Opening{
+		Room: rapid.Int64Range(0, 8).Draw(t, "room"), Denied: rapid.Bool().Draw(t, "denied"),
+		Wait: time.Duration(rapid.SampledFrom([]int64{0, 300, 4_000_000}).Draw(t, "wait")) * time.Millisecond,
+	}
 }
 
 // checkStanding compares what a ticket was told with its place in the list, and notes by when

@@ -85,29 +85,26 @@ operations:
 	if s := move(pb.DeferItem_STEP_JOIN, ids[1], newLineID(t)); s[0].GetPlace() != 0 || s[1].GetPlace() != 2 {
 		t.Errorf("after the head left: %v", s)
 	}
-	heard := make(chan *pb.LineNews, 1)
+	if l := hearOfLine(t, control); l.GetTenant() != "acme" || l.GetOperation() != "start_export" || l.GetTickets() != 3 {
+		t.Errorf("agents hear %v of the line", l)
+	}
+}
+
+// hearOfLine listens until a line is told of.
+func hearOfLine(t *testing.T, control *controlplane.ControlPlane) (heard *pb.LineNews) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_ = control.Watch(ctx, incarnation.Bytes(), func(m *pb.WatchReply) error {
+	_ = control.Watch(ctx, newLineID(t).Bytes(), func(m *pb.WatchReply) error {
 		for _, n := range m.GetNotices() {
 			for _, l := range n.GetLines() {
-				select {
-				case heard <- l:
-				default:
-				}
+				heard = l
 				cancel()
 			}
 		}
 		return nil
 	})
-	select {
-	case l := <-heard:
-		if l.GetTenant() != "acme" || l.GetOperation() != "start_export" || l.GetTickets() != 3 {
-			t.Errorf("agents hear %v of the line", l)
-		}
-	default:
-		t.Error("agents do not hear of the line")
-	}
+	return heard
 }
 
 func newLineID(t *testing.T) uuid.UUID {
