@@ -199,9 +199,7 @@ type modelTicket struct {
 func TestALineIsAListWithTimes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		w := newLineWorld(t)
-		var model []modelTicket
-		var known []ledger.ID
+		w, model, known := newLineWorld(t), []modelTicket{}, []ledger.ID{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			w.now = w.now.Add(time.Duration(rapid.SampledFrom([]int64{0, 0, 1, 90, 16_000, 1_000_000}).Draw(t, "ms")) * time.Millisecond)
 			model = slices.DeleteFunc(model, func(m modelTicket) bool { return !w.now.Before(m.askBy) || !w.now.Before(m.endAt) })
