@@ -24,6 +24,8 @@ import (
 type Uplink interface {
 	Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply, error)
 	Spend(ctx context.Context, req *pb.SpendRequest) (*pb.SpendReply, error)
+	// Defer moves tickets in the lines of callers who wait their turn.
+	Defer(ctx context.Context, req *pb.DeferRequest) (*pb.DeferReply, error)
 	// Watch calls notice for each message until the stream ends, which it always does.
 	Watch(ctx context.Context, req *pb.WatchRequest, notice func(*pb.WatchReply)) error
 }
@@ -75,8 +77,10 @@ type Agent struct {
 	local  *local.Set
 
 	repeats   repeats
+	turns     repeats // by ticket
+	lines     *lines
 	acquiring claims
-	lines     lines
+	pacing    paces
 	terms     *keptTerms
 
 	mu       sync.Mutex // guards what follows; never held across an Uplink call
@@ -110,7 +114,9 @@ func New(cfg Config, uplink Uplink) (*Agent, error) {
 	a := &Agent{
 		cfg: cfg, uplink: uplink, log: cfg.Logger, now: cfg.now,
 		syncKick: make(chan struct{}, 1), spendKick: make(chan struct{}, 1), tickKick: make(chan struct{}, 1),
-		met: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}), local: local.NewSet(),
+		lines: newLines(), local: local.NewSet(),
+		repeats: repeats{field: "id"}, turns: repeats{field: "ticket"},
+		met: make(chan struct{}), drained: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	a.core = core.New(core.Config{
 		Name: cfg.Name, Region: cfg.Region, Random: rand.Reader, Wall: time.Now(), Start: a.now(), MaxKeys: cfg.MaxKeys,

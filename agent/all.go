@@ -40,13 +40,23 @@ func (a *Agent) TakeAll(ctx context.Context, tenant string, takes []core.Dimensi
 }
 
 // TakeOperation charges every dimension that the operation draws on, times over, or none.
+// Where policy lets denied callers wait, a denial for want of units has a Ticket, for TakeInTurn.
 func (a *Agent) TakeOperation(ctx context.Context, tenant, operation string, times int64) (Decision, error) {
-	if operation == "" {
-		return Decision{}, &quota.FieldError{Field: "operation", Allowed: "one that policy defines"}
-	}
-	p, err := a.localPlan(ctx, tenant, operation)
-	if err != nil {
+	op, err := a.operation(operation, times)
+	switch {
+	case err != nil:
 		return Decision{}, err
+	case op != nil && op.Waits:
+		return a.inTurn(ctx, op, &turn{tenant: tenant, operation: operation, times: times})
+	}
+	return a.takeOperation(ctx, op, tenant, operation, times)
+}
+
+// operation finds what an operation is, nil if it is not known, and checks how often it is asked
+// for.
+func (a *Agent) operation(operation string, times int64) (*core.Operation, error) {
+	if operation == "" {
+		return nil, &quota.FieldError{Field: "operation", Allowed: "one that policy defines"}
 	}
 	var takes []core.DimensionCost
 	op := a.core.Operation(operation)
@@ -58,7 +68,22 @@ func (a *Agent) TakeOperation(ctx context.Context, tenant, operation string, tim
 		most = min(most, MaxCost/max(t.Cost, 1))
 	}
 	if times < 1 || times > most {
-		return Decision{}, &quota.FieldError{Field: "times", Allowed: "a whole number from 1 to " + strconv.FormatInt(most, 10)}
+		return nil, &quota.FieldError{Field: "times", Allowed: "a whole number from 1 to " + strconv.FormatInt(most, 10)}
+	}
+	return op, nil
+}
+
+func (a *Agent) takeOperation(ctx context.Context, op *core.Operation, tenant, operation string, times int64) (Decision, error) {
+	p, err := a.localPlan(ctx, tenant, operation)
+	if err != nil {
+		return Decision{}, err
+	}
+	if op == nil { // it may be known by now
+		op = a.core.Operation(operation)
+	}
+	var takes []core.DimensionCost
+	if op != nil {
+		takes = op.Takes
 	}
 	leased := func() (Decision, error) {
 		if d, ok := a.takeFast(tenant, takes, times); ok {

@@ -24,6 +24,7 @@ type Decision struct {
 	Largest       quota.Units   // with too_large: the largest cost that can pass
 	PolicyVersion int64
 	Shadow        bool
+	Ticket        *Ticket // of a denial: the caller may wait its turn; RetryIn is then the ticket's
 }
 
 // UnavailableError is an outage: the ledger cannot be asked and policy says not to go on

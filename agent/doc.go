@@ -69,6 +69,15 @@
 //     at once when waiting is no use, and outlasts an outage. (TestR1_12WaitingSendsEachRecordOnce,
 //     TestWaitIsFirstComeFirstServed, TestAThousandWaitersAskAsOne,
 //     TestWaitSaysAtOnceWhatItIsNoUseToWaitFor, TestWaitOutlastsAnOutage, TestWaitHearsOfAGrownLimit)
+//   - Where policy lets denied callers wait, they are served in their order, each once, whatever is
+//     lost; newcomers go behind whom the agent knows to wait, and who vanished holds up nobody for
+//     long. (TestR4_5WaitingCallersAreServedInTheirOrder,
+//     TestR4_5NewcomersGoBehindWhomTheAgentKnowsToWait,
+//     TestR4_5LostRepliesMakeNoSecondTicketAndChargeNothingTwice,
+//     TestR4_5ACallerThatVanishedHoldsUpNobodyForLong, TestR4_5AgeAndLengthOfALineAreLimited,
+//     TestR4_5WhoeverIsBehindOthersIsToldSo, TestAGracefulStopTakesServedTicketsOutOfTheLine)
+//   - An outage gives no ticket, and a ticket in hand keeps its place.
+//     (TestR4_5AnOutageGivesNoTicketAndTakesNoPlace)
 //   - Bad input names its field and makes no state. (TestBadInputNamesTheFieldAndMakesNoState)
 //   - The number of metric series does not depend on the number of tenants,
 //     nor on what requests bring along. (TestM1MetricsDoNotGrowWithTenants,

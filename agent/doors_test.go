@@ -20,6 +20,7 @@ dimensions:
 operations:
 - {name: export, takes: [{dimension: exports, cost: 2}, {dimension: views}]}
 - {name: start_job, takes: [{dimension: exports}, {dimension: jobs}]}
+- {name: queue, takes: [{dimension: exports, cost: 10}], on_deny: defer, defer: {max_age: 2h}}
 `
 
 // step is one question to a door. In its body $ is the id that the last answer gave.
@@ -47,6 +48,9 @@ func (v told) String() string {
 		if f.n != 0 {
 			words = append(words, fmt.Sprintf("%s %d", f.name, f.n))
 		}
+	}
+	if v.Ticket != nil {
+		words = append(words, fmt.Sprintf("place %d", v.Ticket.Place))
 	}
 	return strings.Join(words, " ")
 }
@@ -93,6 +97,19 @@ var doorCases = []struct {
 		{"take", does + `"export"}`, "allowed exports 8/10"},
 		{"take", does + `"export","times":4}`, "allowed exports 0/10"},
 		{"take", does + `"export"}`, "denied exhausted exports 0/10"},
+	}},
+	{"R4.5 a turn", []step{
+		{"take", does + `"queue"}`, "allowed exports 0/10"},
+		{"take", does + `"queue"}`, "denied exhausted exports 0/10 place 0"},
+		{"take", does + `"queue"}`, "denied exhausted exports 0/10 place 1"},
+		{"take", does + `"queue","ticket":"$"}`, "denied exhausted exports 0/10 place 1"},
+		{"take", does + `"queue","ticket":"$","id":"a"}`, "denied exhausted exports 0/10 place 1"},
+		{"take", does + `"queue","ticket":"$","times":2}`, "bad times: 1, as the ticket joined"},
+		{"take", does + `"queue","times":2}`, "denied too_large exports 0/10 largest 10"},
+		{"take", does + `"export"}`, "denied exhausted exports 0/10"},
+		{"take", does + `"queue","ticket":"018f3c3e-0000-7000-8000-000000000000"}`, "unknown id ticket: one that is in the line: not served, not too old, and asked for in time"},
+		{"take", does + `"queue","ticket":"first"}`, "bad ticket: one that a denial gave"},
+		{"take", of + `"exports","ticket":"$"}`, "bad ticket: only with operation"},
 	}},
 	{"a rate", []step{
 		{"take", of + `"calls","cost":4}`, "allowed calls 0/4"},
@@ -164,6 +181,13 @@ func play(t *testing.T, steps []step, ask func(what, body string) told) (answers
 		}
 		if len(v.ID) == 36 {
 			v.ID = "made up"
+		}
+		if v.Ticket != nil {
+			id = v.Ticket.ID
+			if v.Ticket.RetryAfterMs != v.RetryAfterMs {
+				t.Errorf("%s: the ticket says %d ms and the answer %d", s.body, v.Ticket.RetryAfterMs, v.RetryAfterMs)
+			}
+			v.Ticket.ID, v.Ticket.RetryAfterMs, v.Ticket.ExpiresMs = "made up", roundUp(v.Ticket.RetryAfterMs), roundUp(v.Ticket.ExpiresMs)
 		}
 		v.ExpiresMs = roundUp(v.ExpiresMs)
 		if got := v.String(); got != s.want {

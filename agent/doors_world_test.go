@@ -93,7 +93,7 @@ func control(t *testing.T, text string) (*controlplane.ControlPlane, *memory.Sto
 	store.SetPolicyVersion(version)
 	cfg := controlplane.DefaultConfig()
 	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Billing, cfg.Policies = store, store, store, store, log
-	cfg.Now, cfg.Random = time.Now, rand.Reader
+	cfg.Lines, cfg.Now, cfg.Random = store, time.Now, rand.Reader
 	c, err := controlplane.New(cfg)
 	if err == nil {
 		err = c.Refresh(t.Context())
@@ -189,6 +189,13 @@ func (u *uplink) Spend(ctx context.Context, req *pb.SpendRequest) (*pb.SpendRepl
 	return u.control.Spend(ctx, req)
 }
 
+func (u *uplink) Defer(ctx context.Context, req *pb.DeferRequest) (*pb.DeferReply, error) {
+	if err := u.travel(ctx); err != nil {
+		return nil, err
+	}
+	return u.control.Defer(ctx, req)
+}
+
 func (u *uplink) Watch(ctx context.Context, req *pb.WatchRequest, notice func(*pb.WatchReply)) error {
 	return u.control.Watch(ctx, req.GetIncarnation(), func(m *pb.WatchReply) error { notice(m); return nil })
 }
@@ -226,7 +233,16 @@ type told struct {
 	ExpiresMs int64  `json:"expires_ms"`
 	WaitedMs  int64  `json:"waited_ms"`
 
+	Ticket *toldTicket `json:"ticket"`
+
 	header http.Header
+}
+
+type toldTicket struct {
+	ID           string `json:"id"`
+	Place        int64  `json:"place"`
+	RetryAfterMs int64  `json:"retry_after_ms"`
+	ExpiresMs    int64  `json:"expires_ms"`
 }
 
 // post asks over HTTP.
@@ -336,6 +352,9 @@ func (v *told) answer(a *pb.TakeReply) {
 	v.Allowed, v.Reason, v.Dimension = a.GetAllowed(), a.GetReason(), a.GetDimension()
 	v.Limit, v.Remaining, v.RetryAfterMs, v.PolicyVersion = a.GetLimit(), a.GetRemaining(), a.GetRetryAfterMs(), a.GetPolicyVersion()
 	v.Shadow, v.ResetMs, v.Largest = a.GetShadow(), a.GetResetMs(), a.GetLargest()
+	if t := a.GetTicket(); t != nil {
+		v.Ticket = &toldTicket{t.GetId(), t.GetPlace(), t.GetRetryAfterMs(), t.GetExpiresMs()}
+	}
 }
 
 func (v *told) judge(t *testing.T, err error) {

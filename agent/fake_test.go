@@ -137,6 +137,10 @@ func (f *fakeUplink) Spend(ctx context.Context, req *pb.SpendRequest) (*pb.Spend
 	return reply, nil
 }
 
+func (f *fakeUplink) Defer(context.Context, *pb.DeferRequest) (*pb.DeferReply, error) {
+	return nil, errors.New("nobody waits here")
+}
+
 func (f *fakeUplink) Watch(ctx context.Context, _ *pb.WatchRequest, notice func(*pb.WatchReply)) error {
 	for {
 		select {

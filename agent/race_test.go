@@ -198,6 +198,10 @@ func (s *strictUplink) decide(a *pb.Ask) *pb.Decision {
 	return d
 }
 
+func (s *strictUplink) Defer(context.Context, *pb.DeferRequest) (*pb.DeferReply, error) {
+	return nil, errors.New("nobody waits here")
+}
+
 func (s *strictUplink) Spend(ctx context.Context, req *pb.SpendRequest) (*pb.SpendReply, error) {
 	if err := s.travel(ctx); err != nil {
 		return nil, err

@@ -20,6 +20,8 @@ const (
 // repeats remembers takes by the id that their callers gave, so that a caller whose answer
 // was lost may ask this agent again and is not charged twice.
 type repeats struct {
+	field string // what callers call the id
+
 	mu    sync.Mutex
 	byID  map[tenantID]*repeat
 	order []*repeat // oldest first
@@ -81,18 +83,22 @@ func (a *Agent) ReserveOnce(ctx context.Context, id, tenant, dimension string, e
 	})
 }
 
-// once decides what an id was given for, or repeats the answer.
 func (a *Agent) once(ctx context.Context, id, tenant string, ts terms, decide func() (Reservation, error)) (Reservation, error) {
+	return a.onceOf(ctx, &a.repeats, id, tenant, ts, decide)
+}
+
+// onceOf decides what an id was given for, or repeats the answer.
+func (a *Agent) onceOf(ctx context.Context, rs *repeats, id, tenant string, ts terms, decide func() (Reservation, error)) (Reservation, error) {
 	if id == "" || len(id) > maxIDBytes {
-		return Reservation{}, &quota.FieldError{Field: "id", Allowed: "1 to 128 bytes"}
+		return Reservation{}, &quota.FieldError{Field: rs.field, Allowed: "1 to 128 bytes"}
 	}
 	for {
-		r, first := a.repeats.claim(tenantID{tenant, id}, ts, a.now())
+		r, first := rs.claim(tenantID{tenant, id}, ts, a.now())
 		if r.terms != ts {
-			return Reservation{}, &quota.FieldError{Field: "id", Allowed: "a repeat of the take that the id was used for, or a new id"}
+			return Reservation{}, &quota.FieldError{Field: rs.field, Allowed: "a repeat of the take that the id was used for, or a new id"}
 		}
 		if first {
-			return a.repeats.first(r, decide)
+			return rs.first(r, decide)
 		}
 		select {
 		case <-r.done:

@@ -23,6 +23,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	wg.Go(func() { a.tickLoop(loops) })
 	wg.Go(func() { a.sweepLoop(loops) })
 	wg.Go(func() { a.watchLoop(watching) })
+	wg.Go(func() { a.lineLoop(loops) })
 	<-ctx.Done()
 	unwatch()
 	a.mu.Lock()
@@ -30,11 +31,16 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.mu.Unlock()
 	kick(a.syncKick)
 	kick(a.spendKick)
-	patience := time.NewTimer(a.cfg.StopTimeout)
-	defer patience.Stop()
+	kick(a.lines.kick)
+	patience, over := context.WithTimeout(loops, a.cfg.StopTimeout)
+	defer over()
+	select {
+	case <-a.lines.left:
+	case <-patience.Done(): // tickets that were served lapse
+	}
 	select {
 	case <-a.drained:
-	case <-patience.C:
+	case <-patience.Done():
 		a.log.Warn("stopped with reports unsent: the ledger will charge by class at expiry")
 	}
 	cancel()
@@ -165,6 +171,7 @@ func (a *Agent) noticed(reply *pb.WatchReply) {
 	a.mu.Lock()
 	for _, n := range reply.GetNotices() {
 		a.core.Notice(a.now(), n)
+		a.lines.news(a.now(), n.GetLines())
 	}
 	a.mu.Unlock()
 	kick(a.syncKick)

@@ -82,6 +82,13 @@ func (p *realPlane) Spend(ctx context.Context, req *pb.SpendRequest) (*pb.SpendR
 	return p.cp.Desk().Spend(ctx, req)
 }
 
+func (p *realPlane) Defer(ctx context.Context, req *pb.DeferRequest) (*pb.DeferReply, error) {
+	if err := p.wait(ctx); err != nil {
+		return nil, err
+	}
+	return p.cp.Defer(ctx, req)
+}
+
 func (p *realPlane) Watch(ctx context.Context, _ *pb.WatchRequest, _ func(*pb.WatchReply)) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -360,6 +367,10 @@ func (c *countingJobs) Sync(_ context.Context, req *pb.SyncRequest) (*pb.SyncRep
 		reply.Decisions = append(reply.Decisions, &pb.Decision{GrantId: a.GetGrantId(), Amount: a.GetWant(), TtlUs: 10_000_000, State: pb.GrantState_GRANT_STATE_LIVE})
 	}
 	return reply, nil
+}
+
+func (c *countingJobs) Defer(context.Context, *pb.DeferRequest) (*pb.DeferReply, error) {
+	return nil, errors.New("nobody waits here")
 }
 
 func (c *countingJobs) Spend(context.Context, *pb.SpendRequest) (*pb.SpendReply, error) {

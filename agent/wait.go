@@ -72,11 +72,11 @@ const (
 // units are to be had wakes one caller, whatever the number of those who wait, and nobody
 // overtakes.
 func (a *Agent) inLine(ctx context.Context, id tenantID, take func() (Decision, error)) error {
-	me, err := a.lines.join(ctx, id)
+	me, err := a.pacing.join(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer a.lines.leave(id, me)
+	defer a.pacing.leave(id, me)
 	select {
 	case <-me.Value.(chan struct{}):
 	case <-ctx.Done():
@@ -95,7 +95,7 @@ func (a *Agent) inLine(ctx context.Context, id tenantID, take func() (Decision, 
 		if tooLate(ctx, next) {
 			return err
 		}
-		a.lines.expect(id, next, err)
+		a.pacing.expect(id, next, err)
 		if err := a.sleep(ctx, min(retryIn, mostPause)); err != nil {
 			return err
 		}
@@ -137,8 +137,8 @@ func (a *Agent) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// lines are the callers of Wait. A line exists while somebody is in it.
-type lines struct {
+// paces are the callers of Wait. A line exists while somebody is in it.
+type paces struct {
 	mu   sync.Mutex
 	byID map[tenantID]*line
 }
@@ -151,7 +151,7 @@ type line struct {
 
 // join takes the last place of a line, unless it is known that it will not come to be served in
 // time.
-func (ls *lines) join(ctx context.Context, id tenantID) (*list.Element, error) {
+func (ls *paces) join(ctx context.Context, id tenantID) (*list.Element, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l, ok := ls.byID[id]
@@ -173,14 +173,14 @@ func (ls *lines) join(ctx context.Context, id tenantID) (*list.Element, error) {
 }
 
 // expect notes what the head of a line was told.
-func (ls *lines) expect(id tenantID, next time.Time, why error) {
+func (ls *paces) expect(id tenantID, next time.Time, why error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.byID[id].next, ls.byID[id].why = next, why
 }
 
 // leave gives a place up, and the head to the one behind it.
-func (ls *lines) leave(id tenantID, me *list.Element) {
+func (ls *paces) leave(id tenantID, me *list.Element) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l := ls.byID[id]

@@ -25,6 +25,9 @@ func catalogue(s *policy.Snapshot) *pb.Catalogue {
 		if o.Outage != nil {
 			op.Outage = outageMessage(*o.Outage)
 		}
+		if o.Defer != nil {
+			op.Defer = &pb.Deferral{MaxAgeUs: o.Defer.MaxAge.Microseconds(), MaxTickets: int64(o.Defer.MaxTickets)}
+		}
 		c.Operations = append(c.Operations, op)
 	}
 	for _, r := range s.Descriptors() {

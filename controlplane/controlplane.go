@@ -28,6 +28,7 @@ type Config struct {
 	Keeper   ledger.Keeper
 	Billing  ledger.Billing
 	Policies policy.Log
+	Lines    ledger.Lines // nil: callers cannot wait their turn
 
 	PolicyDir string                // applied whenever its content changes; empty: none
 	Metrics   prometheus.Registerer // nil: counted, but shown nowhere
@@ -44,6 +45,7 @@ type Config struct {
 	WatchInterval    time.Duration // between looks at the journal
 	SweepInterval    time.Duration // between sweeps, jittered by half
 	KeepInterval     time.Duration // between housekeeping, jittered by half
+	LineInterval     time.Duration // between looks at the lines of waiting callers
 }
 
 // DefaultConfig returns the settings that a replica runs with unless told otherwise.
@@ -53,7 +55,7 @@ func DefaultConfig() Config {
 		Retention: 30 * 24 * time.Hour, AccountRetention: 400 * 24 * time.Hour,
 		QueueLength: 1024, BatchItems: 256, CommitTimeout: 10 * time.Second,
 		PolicyInterval: 500 * time.Millisecond, WatchInterval: 100 * time.Millisecond,
-		SweepInterval: time.Second, KeepInterval: 10 * time.Minute,
+		SweepInterval: time.Second, KeepInterval: 10 * time.Minute, LineInterval: time.Second,
 	}
 }
 
@@ -80,6 +82,7 @@ func (c Config) Validate() error {
 		{"retention", c.Retention}, {"account-retention", c.AccountRetention}, {"commit-timeout", c.CommitTimeout},
 		{"policy-interval", c.PolicyInterval}, {"watch-interval", c.WatchInterval},
 		{"sweep-interval", c.SweepInterval}, {"keep-interval", c.KeepInterval},
+		{"line-interval", c.LineInterval},
 	} {
 		if d.value <= 0 {
 			errs = append(errs, invalid(d.field, "more than 0"))
@@ -105,6 +108,7 @@ type ControlPlane struct {
 	policies *policies
 	granter  *granter
 	hub      *hub
+	lines    *lines
 	health   *health
 	random   *lockedReader
 
@@ -112,6 +116,7 @@ type ControlPlane struct {
 	noPolicy      sync.Once     // said, that there is none yet
 	watchKick     chan struct{} // the journal grew
 	reconcileKick chan struct{} // a new policy version is in use
+	lineKick      chan struct{} // a line became empty, or is not any more
 }
 
 // New wires a replica and starts nothing.
@@ -124,7 +129,7 @@ func New(cfg Config) (*ControlPlane, error) {
 	}
 	c := &ControlPlane{
 		cfg: cfg, troubles: &changes{log: cfg.Log, now: cfg.Now}, health: newHealth(cfg.PolicyDir != ""), random: &lockedReader{from: cfg.Random},
-		watchKick: make(chan struct{}, 1), reconcileKick: make(chan struct{}, 1),
+		watchKick: make(chan struct{}, 1), reconcileKick: make(chan struct{}, 1), lineKick: make(chan struct{}, 1),
 	}
 	m := newMetrics(cfg.Metrics)
 	c.policies = &policies{log: cfg.Policies, dir: cfg.PolicyDir, now: cfg.Now, logger: cfg.Log, troubles: c.troubles,
@@ -133,6 +138,8 @@ func New(cfg Config) (*ControlPlane, error) {
 		retention: cfg.Retention, metrics: m, health: c.health, kick: func() { nudge(c.watchKick) }}
 	c.granter = newGranter(c.desk, cfg.QueueLength, cfg.BatchItems, cfg.CommitTimeout, m)
 	c.hub = newHub(cfg.Reader, m, c.policyVersion)
+	c.lines = &lines{store: cfg.Lines, reader: cfg.Reader, policies: c.policies, now: c.desk.Now, timeout: cfg.CommitTimeout,
+		turns: make(chan struct{}, lineTurns), hub: c.hub, metrics: m, kick: func() { nudge(c.lineKick) }}
 	return c, nil
 }
 
@@ -161,6 +168,15 @@ func (c *ControlPlane) Run(ctx context.Context) error {
 	run(func() { every(ctx, c.cfg.PolicyInterval, nil, func() { c.follow(ctx) }) })
 	run(func() { every(ctx, c.cfg.WatchInterval, c.watchKick, func() { c.look(ctx) }) })
 	run(func() { c.reconcile(ctx) })
+	run(func() {
+		every(ctx, c.cfg.LineInterval, c.lineKick, func() {
+			read, cancel := context.WithTimeout(ctx, c.cfg.CommitTimeout)
+			defer cancel()
+			if err := c.LookAtLines(read); ctx.Err() == nil {
+				c.troubles.note("look at the lines of waiting callers", err)
+			}
+		})
+	})
 	run(func() {
 		c.jittered(ctx, "close due leases", c.cfg.SweepInterval, func() error { _, err := c.Sweep(ctx); return err })
 	})
@@ -257,6 +273,11 @@ func (c *ControlPlane) Spend(ctx context.Context, m *pb.SpendRequest) (*pb.Spend
 	return c.granter.spend(ctx, m)
 }
 
+// Defer moves tickets in the lines of callers who wait their turn.
+func (c *ControlPlane) Defer(ctx context.Context, m *pb.DeferRequest) (*pb.DeferReply, error) {
+	return c.lines.deferAll(ctx, m)
+}
+
 // Watch sends notices until ctx ends or sending fails.
 func (c *ControlPlane) Watch(ctx context.Context, incarnation []byte, send func(*pb.WatchReply) error) error {
 	agent, err := idOf("incarnation", incarnation)
@@ -291,6 +312,10 @@ func (c *ControlPlane) Listen(incarnation []byte) (*Listener, error) {
 	}
 	return c.hub.listen(agent)
 }
+
+// LookAtLines tells the agents that watch where callers wait, and drops tickets that have lapsed.
+// It is for one caller at a time.
+func (c *ControlPlane) LookAtLines(ctx context.Context) error { return c.lines.look(ctx) }
 
 // Sweep closes leases that are due, and says how many; then it closes windows that ended.
 func (c *ControlPlane) Sweep(ctx context.Context) (int, error) {

@@ -75,6 +75,13 @@
 //     (TestADrainedAccountIsToldToAll, TestHoldersHearThatTheirIdleUnitsAreWanted)
 //   - Every event is told once; a slow listener blocks nobody. (TestEveryEventIsToldOnce,
 //     TestASlowWatcherLosesNoticesAndBlocksNobody, TestAListenerHearsWithoutWaiting)
+//   - Callers wait in the order in which they came, whichever agents and replicas they ask; when a
+//     window opens, those go for whom there is room. (TestR4_5WhoWaitsKeepsItsPlaceOverARestartOfTheControlPlane,
+//     TestR4_5WhenAWindowOpensThoseGoForWhomThereIsRoom, TestR4_5TheTimeToAskAgainIsThatOfTheDenier)
+//   - A step in a line that makes no sense is a fault of its own and makes no line; an outage gives
+//     no place and takes none. (TestStepsThatMakeNoSenseAreFaultsOfTheirOwn,
+//     TestR4_5AnOutageIsNoPlaceInALine)
+//   - Agents hear where somebody waits. (TestR4_5AgentsHearWhereSomebodyWaits)
 //   - A Sync about any number of windows that are over is answered.
 //     (TestASyncAboutAnyNumberOfPastWindowsIsAnswered)
 //   - A bad policy file leaves the last good policy, and readiness says so.

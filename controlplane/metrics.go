@@ -69,6 +69,7 @@ type metrics struct {
 	statements    prometheus.Counter
 	watchers      prometheus.Gauge
 	noticesLost   prometheus.Counter
+	lineMetrics
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -123,8 +124,33 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		folded:        counter("grants_folded_total", "Settled grants whose records were folded into their account."),
 		watchers:      gauge("watchers", "Agents that listen for notices."),
 		noticesLost:   counter("notices_lost_total", "Notices dropped because an agent read too slowly."),
+		lineMetrics:   newLineMetrics(r),
 	}
 	r.MustRegister(all...)
+	return m
+}
+
+// lineMetrics are of callers who wait their turn, by operation.
+type lineMetrics struct {
+	lineTickets, lineOldest *prometheus.GaugeVec
+	joined, left            *prometheus.CounterVec
+}
+
+func newLineMetrics(r prometheus.Registerer) lineMetrics {
+	const ns = "quotalease_controlplane_"
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: ns + name, Help: help}, []string{"operation"})
+	}
+	counter := func(name, help string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: ns + name, Help: help}, []string{"operation"})
+	}
+	m := lineMetrics{
+		lineTickets: gauge("line_tickets", "Callers that wait their turn, of all tenants."),
+		lineOldest:  gauge("line_oldest_seconds", "How long the longest of them has waited."),
+		joined:      counter("tickets_joined_total", "Callers that began to wait their turn, by this replica."),
+		left:        counter("tickets_left_total", "Callers that left their line, served or not, by this replica; others lapse."),
+	}
+	r.MustRegister(m.lineTickets, m.lineOldest, m.joined, m.left)
 	return m
 }
 

@@ -25,8 +25,9 @@ type hub struct {
 
 	told int64 // events up to here are done with; -1 before the first poll. Owned by poll
 
-	mu     sync.Mutex // guards subs and closed
+	mu     sync.Mutex // guards what follows
 	subs   map[*subscriber]bool
+	lines  []*pb.Notice // of every line in which somebody waits
 	closed bool
 }
 
@@ -47,14 +48,15 @@ func newHub(r ledger.Reader, m *metrics, version func() int64) *hub {
 }
 
 // watch sends notices to one agent until ctx ends, sending fails or the hub closes. The first
-// message tells the policy version: an agent that was not listening for a while may be behind.
+// message tells the policy version and where callers wait: an agent that was not listening for a
+// while may be behind.
 func (h *hub) watch(ctx context.Context, agent ledger.ID, send func(*pb.WatchReply) error) error {
 	s := newSubscriber(agent)
 	if !h.join(s) {
 		return fmt.Errorf("%w: the replica is stopping", ErrUnavailable)
 	}
 	defer h.leave(s)
-	if err := send(&pb.WatchReply{Notices: []*pb.Notice{{PolicyVersion: h.policy()}}}); err != nil {
+	if err := send(&pb.WatchReply{Notices: h.greeting()}); err != nil {
 		return err
 	}
 	for {
@@ -79,14 +81,14 @@ func (h *hub) watch(ctx context.Context, agent ledger.ID, send func(*pb.WatchRep
 type Listener struct {
 	hub   *hub
 	sub   *subscriber
-	first *pb.Notice
+	first []*pb.Notice
 }
 
 // Notices returns what was published since the last call, at most one message full.
 func (l *Listener) Notices() []*pb.Notice {
-	if n := l.first; n != nil {
+	if first := l.first; first != nil {
 		l.first = nil
-		return []*pb.Notice{n}
+		return first
 	}
 	return l.sub.gather()
 }
@@ -100,7 +102,7 @@ func (h *hub) listen(agent ledger.ID) (*Listener, error) {
 	if !h.join(l.sub) {
 		return nil, fmt.Errorf("%w: the replica is stopping", ErrUnavailable)
 	}
-	l.first = &pb.Notice{PolicyVersion: h.policy()}
+	l.first = h.greeting()
 	return l, nil
 }
 

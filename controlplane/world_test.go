@@ -129,7 +129,7 @@ func (w *world) replica(now func() time.Time, r prometheus.Registerer) *ControlP
 	w.t.Helper()
 	cfg := DefaultConfig()
 	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Billing, cfg.Policies = w.store, w.store, w.store, w.store, w.log
-	cfg.Now, cfg.Metrics = now, r
+	cfg.Lines, cfg.Now, cfg.Metrics = w.store, now, r
 	cfg.Random = rand.NewChaCha8([32]byte{1})
 	cp, err := New(cfg)
 	if err != nil {

@@ -193,6 +193,13 @@ func (u *uplink) Spend(ctx context.Context, req *pb.SpendRequest) (*pb.SpendRepl
 	return u.control.Spend(ctx, req)
 }
 
+func (u *uplink) Defer(ctx context.Context, req *pb.DeferRequest) (*pb.DeferReply, error) {
+	if u.down.Load() {
+		return nil, errCut
+	}
+	return u.control.Defer(ctx, req)
+}
+
 func (u *uplink) Watch(ctx context.Context, req *pb.WatchRequest, notice func(*pb.WatchReply)) error {
 	return u.control.Watch(ctx, req.GetIncarnation(), func(m *pb.WatchReply) error { notice(m); return nil })
 }

@@ -77,4 +77,7 @@
 //   - What callers use in an outage from allowances is at most the pot of its window, however
 //     many agents there are, however they crash and however often outages come.
 //     (TestThePotHoldsWhateverHappens, TestARestartedAgentHasNoAllowance)
+//   - Callers who wait go in their order, those at once for whom there is room; who vanished or is
+//     too old blocks nobody. (TestR4_5TicketsGoWhenThereIsRoomForAllBeforeThem,
+//     TestR4_5WhoVanishedOrIsTooOldBlocksNobody, TestALineIsAListWithTimes)
 package ledger

@@ -41,6 +41,7 @@ const (
 	CodeStep          Code = "report_step"    // use raised by more than the window could hold
 	CodeForeign       Code = "foreign_grant"  // another agent's grant, or another account's
 	CodeOverflow      Code = "overflow"       // a sum would leave the int64 range
+	CodeLineFull      Code = "line_full"      // as many wait as policy lets
 )
 
 func (e *ProtocolError) Error() string {

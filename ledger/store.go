@@ -103,6 +103,16 @@ type Keeper interface {
 	Prune(ctx context.Context, recordsBefore, accountsBefore time.Time) (int64, error)
 }
 
+// Lines keeps the order in which denied callers take their turns.
+type Lines interface {
+	// UpdateLine locks a line, reads the clock and the line, runs fn and writes Line.Changes,
+	// all or nothing, as Store.Update does with accounts. It touches no account.
+	UpdateLine(ctx context.Context, id LineID, fn func(*Line) error) error
+	// Lines lists those in which somebody waits, after one in the order of CompareLines, at
+	// most limit of them (0: 1000).
+	Lines(ctx context.Context, after LineID, limit int) ([]LineState, error)
+}
+
 // LowestID is the bound between ids by age: those made in an earlier millisecond are below it,
 // those made at or after at are not.
 func LowestID(at time.Time) ID {

@@ -72,6 +72,7 @@ func build(ctx context.Context, text string) (*controlplane.ControlPlane, error)
 	}
 	store.SetPolicyVersion(version)
 	cfg := controlplane.DefaultConfig()
+	cfg.Lines = store
 	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Billing, cfg.Policies = store, store, store, store, log
 	cfg.Now, cfg.Random = time.Now, rand.Reader
 	control, err := controlplane.New(cfg)

@@ -22,6 +22,15 @@ type Decision struct {
 	Shadow        bool         `json:"shadow"`
 	ResetMs       int64        `json:"reset_ms"`
 	Largest       *int64       `json:"largest,omitempty"` // with too_large
+	Ticket        *Ticket      `json:"ticket,omitempty"`  // of a denied caller who may wait
+}
+
+// Ticket is a place in a line.
+type Ticket struct {
+	ID           string `json:"id"`
+	Place        int64  `json:"place"`
+	RetryAfterMs int64  `json:"retry_after_ms"`
+	ExpiresMs    int64  `json:"expires_ms"`
 }
 
 // Of is what callers read of a decision.
@@ -37,6 +46,9 @@ func Of(d agent.Decision) Decision {
 	if d.Reason == quota.TooLarge {
 		largest := max(0, int64(d.Largest))
 		a.Largest = &largest
+	}
+	if t := d.Ticket; t != nil {
+		a.Ticket = &Ticket{ID: t.ID, Place: t.Place, RetryAfterMs: agent.RoundUp(t.RetryIn, time.Millisecond), ExpiresMs: t.Expires.Milliseconds()}
 	}
 	return a
 }
@@ -88,6 +100,10 @@ func why(d agent.Decision) string {
 		return "no lease has come yet"
 	case quota.UnknownTenant:
 		return "policy does not list the tenant"
+	case quota.Waiting:
+		return "others wait their turn before this caller"
+	case quota.LineFull:
+		return "as many as may wait their turn do already"
 	}
 	return string(d.Reason)
 }

@@ -127,6 +127,9 @@ func (c *Core) newID(now Instant) ID {
 	return id
 }
 
+// NewID is an id for a record of the ledger that the core does not keep.
+func (c *Core) NewID(now Instant) ID { return c.newID(now) }
+
 // LedgerTime estimates the ledger's clock from the last reply (the wall clock at birth before
 // the first), so that no wall clock is trusted after that (DESIGN 4.5).
 func (c *Core) LedgerTime(now Instant) time.Time { return c.ledgerAt.Add(now - c.ledgerOn) }

@@ -201,6 +201,17 @@ func newest(now Instant, behind []*Lease) bool {
 	return true
 }
 
+// Known is what is known of a key, in use or not, without a verdict.
+func (c *Core) Known(now Instant, id quota.Key) Taken {
+	if k := c.Table.Find(id); k != nil {
+		return k.answer(now, k.left(now))
+	}
+	if dim, ok := c.Dimension(id.Dimension); ok {
+		return Taken{Limit: dim.Limit, Version: dim.version}
+	}
+	return Taken{}
+}
+
 // answer fills in what is known of the key beside the verdict. What has no limit has no
 // remaining either.
 func (k *Key) answer(now Instant, inHand int64) Taken {

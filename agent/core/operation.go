@@ -10,6 +10,7 @@ import (
 // Operation is what a caller asks to do, and which quotas that draws on.
 type Operation struct {
 	Takes  []DimensionCost
+	Waits  bool    // who is denied may wait its turn
 	outage *outage // nil: each dimension its own
 }
 
@@ -45,7 +46,7 @@ func (c *Core) Operation(name string) *Operation {
 func readOperations(c *pb.Catalogue) map[string]*Operation {
 	ops := make(map[string]*Operation, len(c.GetOperations()))
 	for _, o := range c.GetOperations() {
-		op := &Operation{}
+		op := &Operation{Waits: o.GetDefer() != nil}
 		for _, t := range o.GetTakes() {
 			op.Takes = append(op.Takes, DimensionCost{Dimension: t.GetDimension(), Cost: t.GetCost()})
 		}

@@ -20,6 +20,7 @@ type Agent interface {
 	TakeAll(ctx context.Context, tenant string, takes []core.DimensionCost) (agent.Decision, error)
 	TakeAllOnce(ctx context.Context, id, tenant string, takes []core.DimensionCost) (agent.Decision, error)
 	TakeOperation(ctx context.Context, tenant, operation string, times int64) (agent.Decision, error)
+	TakeInTurn(ctx context.Context, ticket, tenant, operation string, times int64) (agent.Decision, error)
 	TakeOperationOnce(ctx context.Context, id, tenant, operation string, times int64) (agent.Decision, error)
 	Reserve(ctx context.Context, tenant, dimension string, estimate int64, maximum bool) (agent.Reservation, error)
 	ReserveOnce(ctx context.Context, id, tenant, dimension string, estimate int64, maximum bool) (agent.Reservation, error)
@@ -40,6 +41,7 @@ type Request struct {
 	Operation string
 	Times     *int64 // of Operation; nil: 1
 	Caller    local.Caller
+	Ticket    string // of Operation: of a caller who waits its turn; a repeat is known by it, and ID is not looked at
 }
 
 // Peek reports a request that asks and charges nothing.
@@ -67,6 +69,9 @@ func (r *Request) Validate() error {
 	}
 	if err := r.Caller.Validate(); err != nil {
 		return err
+	}
+	if r.Ticket != "" && r.Operation == "" {
+		return &quota.FieldError{Field: "ticket", Allowed: "only with operation"}
 	}
 	several := len(r.Takes) > 0
 	switch {
@@ -140,6 +145,8 @@ func Take(ctx context.Context, a Agent, r *Request) (agent.Decision, error) {
 	}
 	ctx = withCaller(ctx, r.Caller)
 	switch {
+	case r.Ticket != "":
+		return a.TakeInTurn(ctx, r.Ticket, r.Tenant, r.Operation, orOne(r.Times))
 	case r.Operation != "" && r.ID != nil:
 		return a.TakeOperationOnce(ctx, *r.ID, r.Tenant, r.Operation, orOne(r.Times))
 	case r.Operation != "":

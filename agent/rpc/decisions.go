@@ -41,7 +41,7 @@ type asksForUnits interface {
 
 func requestOf(req *pb.TakeRequest) door.Request {
 	r := readRequest(req)
-	r.Cost, r.Times = req.Cost, req.Times
+	r.Cost, r.Times, r.Ticket = req.Cost, req.Times, req.GetTicket()
 	return r
 }
 

@@ -104,5 +104,8 @@ func replyOf(d agent.Decision) *pb.TakeReply {
 	if d.Limit.Unlimited {
 		reply.Limit = -1
 	}
+	if t := d.Ticket; t != nil {
+		reply.Ticket = &pb.Ticket{Id: t.ID, Place: t.Place, RetryAfterMs: agent.RoundUp(t.RetryIn, time.Millisecond), ExpiresMs: t.Expires.Milliseconds()}
+	}
 	return reply
 }

@@ -123,6 +123,11 @@ func (u *Uplink) Spend(ctx context.Context, req *pb.SpendRequest) (*pb.SpendRepl
 	return call(ctx, u, "spend at", req, pb.LeaseServiceClient.Spend)
 }
 
+// Defer implements agent.Uplink.
+func (u *Uplink) Defer(ctx context.Context, req *pb.DeferRequest) (*pb.DeferReply, error) {
+	return call(ctx, u, "defer at", req, pb.LeaseServiceClient.Defer)
+}
+
 // call asks the endpoints in turn until one answers. A call that broke half way may have been
 // carried out; asking again elsewhere is right because every message is idempotent.
 func call[Request, Reply any](

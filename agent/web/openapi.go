@@ -163,6 +163,10 @@ func typeOf(t reflect.Type) schema {
 		return schema{"type": "string"}
 	case reflect.Slice:
 		return schema{"type": "array", "items": typeOf(t.Elem())}
+	case reflect.Struct:
+		properties, required := schema{}, []string{}
+		members(t, properties, &required)
+		return schema{"type": "object", "properties": properties, "required": required}
 	}
 	return schema{} // memberWords says more
 }

@@ -29,7 +29,7 @@ type path struct {
 var anyTake = [][]string{{"dimension"}, {"takes"}, {"operation"}}
 
 var paths = []path{
-	{name: "/v1/take", method: http.MethodPost, serve: (*handler).take, body: "Take", fields: requestFields(new(door.Request)), needs: anyTake,
+	{name: "/v1/take", method: http.MethodPost, serve: (*handler).take, body: "Take", fields: inTurnFields(new(door.Request)), needs: anyTake,
 		does: "Take a cost from a quota, from several, or what an operation draws on: all or none. A cost of 0 asks and charges nothing.",
 		ok:   answer.Decision{}, answers: deciding},
 	{name: "/v1/reserve", method: http.MethodPost, serve: (*handler).reserve, body: "Reserve",

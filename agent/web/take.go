@@ -15,7 +15,7 @@ import (
 func (h *handler) take(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	var req door.Request
-	err := readBody(w, r, requestFields(&req))
+	err := readBody(w, r, inTurnFields(&req))
 	if err == nil {
 		err = own(r, &req.Tenant)
 	}
@@ -36,6 +36,11 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request) {
 }
 
 // requestFields are those that say what to take.
+// inTurnFields are those of a take, which may be of a caller who waits its turn.
+func inTurnFields(req *door.Request) []field {
+	return append(requestFields(req), text("ticket", &req.Ticket))
+}
+
 func requestFields(req *door.Request) []field {
 	return []field{
 		text("tenant", &req.Tenant), text("dimension", &req.Dimension), whole("cost", &req.Cost, 0, agent.MaxCost),

@@ -25,12 +25,12 @@ func decode[T any](t fataler, text []byte) (v T) {
 type refusal struct{ Type, Title, Detail, Field string }
 
 const (
-	wholeBody  = `one JSON object in UTF-8: {"tenant": text, "dimension": text, "cost": whole number, "id": text, "takes": list of {dimension, cost}, "operation": text, "times": whole number, "caller": {route, actor, api_key, address, bytes}}`
+	wholeBody  = `one JSON object in UTF-8: {"tenant": text, "dimension": text, "cost": whole number, "id": text, "takes": list of {dimension, cost}, "operation": text, "times": whole number, "caller": {route, actor, api_key, address, bytes}, "ticket": text}`
 	tenantIs   = "1 to 256 bytes of UTF-8 without control characters"
 	dimIs      = "1 to 63 characters of a-z, 0-9, '_', '-' and '.', beginning with a letter or digit"
 	costIs     = "a whole number from 0 to 9007199254740991"
 	textIs     = "text, without U+FFFD and unpaired surrogates"
-	notAField  = "not a field; fields are tenant, dimension, cost, id, takes, operation, times and caller"
+	notAField  = "not a field; fields are tenant, dimension, cost, id, takes, operation, times, caller and ticket"
 	fieldsHead = `{"tenant":"acme","dimension":"calls"`
 )
 

@@ -29,7 +29,7 @@ var amount = schema{"oneOf": []schema{{"type": "integer", "minimum": 0}, {"const
 
 // reasons are the words that a door uses.
 var reasons = []quota.Reason{quota.Allowed, quota.Exhausted, quota.LeasedOut, quota.TooLarge, quota.Cold, quota.UnknownTenant,
-	quota.Unavailable, quota.OpenMode, quota.Extended}
+	quota.Unavailable, quota.OpenMode, quota.Extended, quota.Waiting, quota.LineFull}
 
 var memberWords = map[string]about{
 	"tenant":    {words: "whose quota: at most 256 bytes without control characters; may be left out where callers are verified", form: schema{"minLength": 1, "maxLength": quota.MaxTenantBytes}},
@@ -43,6 +43,8 @@ var memberWords = map[string]about{
 	"maximum":   {words: "no more than the estimate will be used; hard and exact dimensions accept nothing else"},
 	"actual":    {words: "the cost, now that it is known"},
 	"hold_ms":   {words: "the permit lapses so long after the last renewal; 0: the limit's max_hold"},
+	"ticket":    {words: "the place in line of a caller who waits its turn; in a request its id"},
+	"place":     {words: "callers before this one"},
 	"caller":    {words: "for whom the request is made: what local limits count by"},
 	"route":     {words: "what is called"},
 	"actor":     {words: "who calls, within the tenant"},

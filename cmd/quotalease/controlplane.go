@@ -89,6 +89,7 @@ func (sh *shell) runControlPlane(ctx context.Context, f controlFlags) error {
 	store := postgres.New(pool, postgres.Options{Retention: f.retention})
 	cfg := controlplane.DefaultConfig()
 	cfg.Store, cfg.Reader, cfg.Keeper, cfg.Billing, cfg.Policies = store, store, store, store, pglog.New(pool)
+	cfg.Lines = store
 	cfg.PolicyDir, cfg.Metrics, cfg.Log = f.policyDir, registry, sh.logger()
 	cfg.Retention, cfg.AccountRetention = f.retention, f.accountRetention
 	control, err := controlplane.New(cfg)

@@ -189,7 +189,8 @@ func (o *Operation) parts(path string) []part {
 	if o.Outage != nil {
 		u, mode = *o.Outage, o.Outage.Mode()
 	}
-	all := []part{{path, []fact{factOf("outage.mode", mode), optional("outage.after", lasting(u.After), none), optional("outage.for", lasting(u.For), none), optional("local", listed(o.Local), none)}}}
+	facts := []fact{factOf("outage.mode", mode), optional("outage.after", lasting(u.After), none), optional("outage.for", lasting(u.For), none), optional("local", listed(o.Local), none)}
+	all := []part{{path, append(facts, o.Defer.facts()...)}}
 	for _, t := range o.Takes {
 		all = append(all, part{path + ".takes." + segment(t.Dimension), []fact{factOf("cost", formatUnits(t.Cost))}})
 	}

@@ -35,6 +35,8 @@
 //   - A key without a tenant has no terms. (TestM4NoIdentityHasNoTerms)
 //   - Resolving costs no allocation, whatever the number of tenants.
 //     (TestResolveDoesNotAllocate)
+//   - Where denied callers may wait, it says for how long and how many.
+//     (TestR4_5OperationsSayWhetherDeniedCallersMayWait)
 //   - An exception has an owner, a reason and an end, whichever way it is made.
 //     (TestR2_11ExceptionsHaveAnOwnerAndAnEnd)
 //   - An override by command is a version of its own with the same files, is stronger than one

@@ -225,6 +225,9 @@ func (s *Snapshot) explainOperations(dim *Dimension) []string {
 			if len(op.Local) > 0 {
 				line += ", under the local limits " + listed(op.Local)
 			}
+			if d := op.Defer; d != nil {
+				line += fmt.Sprintf(", denied callers may wait up to %s, %d at a time", short(d.MaxAge), d.MaxTickets)
+			}
 			lines = append(lines, line)
 		}
 	}

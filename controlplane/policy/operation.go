@@ -19,9 +19,10 @@ const (
 // Operation is what a caller asks to do: units of several dimensions, all or none.
 type Operation struct {
 	Name   string
-	Takes  []Take   // by dimension
-	Outage *Outage  // takes the place of the dimensions' own; nil: each as its dimension says
-	Local  []string // names of the local limits that it is under, beside those of its dimensions
+	Takes  []Take    // by dimension
+	Outage *Outage   // takes the place of the dimensions' own; nil: each as its dimension says
+	Local  []string  // names of the local limits that it is under, beside those of its dimensions
+	Defer  *Deferral // who is denied may wait; nil: no
 }
 
 // Take is what an operation draws from one dimension.
@@ -44,6 +45,7 @@ type taking struct {
 	Take
 	at     value
 	openAt *value // where the operation says open, if it does
+	waits  *waiting
 }
 
 func (b *builder) operation(v value) {
@@ -51,7 +53,7 @@ func (b *builder) operation(v value) {
 		b.tooMany(v, "operations", MaxOperations)
 		return
 	}
-	o, ok := v.object("name", "takes", "outage", "local")
+	o, ok := v.object("name", "takes", "outage", "local", "on_deny", "defer")
 	if !ok {
 		return
 	}
@@ -66,6 +68,11 @@ func (b *builder) operation(v value) {
 	var openAt *value
 	if f, ok := o.get("outage"); ok {
 		op.Outage, openAt = f.operationOutage()
+	}
+	var waits *waiting
+	if op.Defer = o.deferral(); op.Defer != nil {
+		at, _ := o.get("on_deny")
+		waits = &waiting{op.Defer, at}
 	}
 	const allowed = "1 to 16 of {dimension, cost}"
 	f, ok := o.need("takes", allowed)
@@ -93,7 +100,7 @@ func (b *builder) operation(v value) {
 		}
 		seen[t.Dimension] = at
 		op.Takes = append(op.Takes, t)
-		b.takings = append(b.takings, taking{Take: t, at: at, openAt: openAt})
+		b.takings = append(b.takings, taking{Take: t, at: at, openAt: openAt, waits: waits})
 	})
 	if len(op.Takes) == 0 && len(b.faults) == before {
 		f.refuse("is an empty list", allowed)
@@ -162,6 +169,9 @@ func (b *builder) checkOperations() {
 	known := b.dimensionsByName()
 	for _, t := range b.takings {
 		d, ok := known[t.Dimension]
+		if ok {
+			t.checkDeferral(d)
+		}
 		switch {
 		case !ok:
 			t.at.refuse(fmt.Sprintf("dimension %q is not defined%s", shorten(t.Dimension), didYouMean(near(t.Dimension, slices.Sorted(maps.Keys(known))))),

@@ -19,7 +19,16 @@ var badOperations = []badInput{
 	{"operation without a name", operationsWith("- takes: [{dimension: a}]"), `policy.yaml:8: operations[0].name: is missing; allowed: the operation's name`},
 	{"operation of a bad name", operationsWith("- {name: Start Export, takes: [{dimension: a}]}"), `policy.yaml:8: operations[0].name: "Start Export" is not a name`},
 	{"operation twice", operationsWith("- {name: x, takes: [{dimension: a}]}", "- {name: x, takes: [{dimension: a}]}"), `policy.yaml:9: operations[1].name: operation x is given twice; first at policy.yaml:8; allowed: one in all files`},
-	{"operation on_deny", operationsWith("- {name: x, takes: [{dimension: a}], on_deny: wait}"), `policy.yaml:8: operations[0].on_deny: unknown field; allowed: name, takes, outage, local`},
+	{"operation on_deny", operationsWith("- {name: x, takes: [{dimension: a}], on_deny: wait}"), `policy.yaml:8: operations[0].on_deny: "wait" is not known; allowed: deny or defer`},
+	{"operation unknown field", operationsWith("- {name: x, takes: [{dimension: a}], deny: wait}"), `policy.yaml:8: operations[0].deny: unknown field; allowed: name, takes, outage, local, on_deny, defer`},
+	{"defer without on_deny", operationsWith("- {name: x, takes: [{dimension: a}],", "   defer: {max_age: 1h}}"), `policy.yaml:9: operations[0].defer: has no meaning with on_deny deny; allowed: only with on_deny defer`},
+	{"defer for too long", operationsWith("- {name: x, takes: [{dimension: a}], on_deny: defer, defer: {max_age: 745h}}"), `policy.yaml:8: operations[0].defer.max_age: 745h is too long; allowed: a duration such as 30s, from 1s to 744h`},
+	{"defer for no time", operationsWith("- {name: x, takes: [{dimension: a}], on_deny: defer, defer: {max_age: 0}}"), `policy.yaml:8: operations[0].defer.max_age: 0 is too short; allowed: a duration such as 30s, from 1s to 744h`},
+	{"defer nobody", operationsWith("- {name: x, takes: [{dimension: a}], on_deny: defer, defer: {max_tickets: 0}}"), `policy.yaml:8: operations[0].defer.max_tickets: 0 is too small; allowed: a whole number from 1 to 10000`},
+	{"defer a million", operationsWith("- {name: x, takes: [{dimension: a}], on_deny: defer, defer: {max_tickets: 1000000}}"), `policy.yaml:8: operations[0].defer.max_tickets: 1000000 is too large; allowed: a whole number from 1 to 10000`},
+	{"defer unknown field", operationsWith("- {name: x, takes: [{dimension: a}], on_deny: defer, defer: {age: 1h}}"), `policy.yaml:8: operations[0].defer.age: unknown field; allowed: max_age, max_tickets`},
+	{"defer for slots", "dimensions:\n- {name: s, kind: concurrency, limit: 5, class: hard, max_hold: 1h}\noperations:\n- {name: x, takes: [{dimension: s}], on_deny: defer}\n", `policy.yaml:4: operations[0].on_deny: dimension s is a concurrency limit, for which callers wait when they acquire; allowed: deny, or an operation without concurrency limits`},
+	{"defer with a period that is none", swap("period", "period: {every: decade}") + "operations:\n- {name: x, takes: [{dimension: a}], on_deny: defer}\n", `period.every: "decade" is not allowed here`},
 	{"unknown dimension", operationsWith("- {name: x, takes: [{dimension: ab}]}"), `policy.yaml:8: operations[0].takes[0].dimension: dimension "ab" is not defined; near: a; allowed: a dimension of the policy`},
 	{"dimension taken twice", operationsWith("- {name: x, takes: [{dimension: a}, {dimension: a, cost: 2}]}"), `policy.yaml:8: operations[0].takes[1].dimension: dimension a is taken twice; first at policy.yaml:8; allowed: each dimension once, with the whole cost`},
 	{"take of nothing", operationsWith("- {name: x, takes: [{cost: 1}]}"), `policy.yaml:8: operations[0].takes[0].dimension: is missing; allowed: the name of a dimension`},
@@ -44,9 +53,9 @@ dimensions:
 - {name: export_slots, kind: concurrency, limit: 20, class: hard, max_hold: 2h}
 `).Snapshot(1)
 	for name, want := range map[string]Operation{
-		"start_export": {"start_export", []Take{{"export_slots", 2}, {"report_export", 1}}, nil, nil},
-		"read":         {"read", []Take{{"report_export", 1}}, &Outage{Open: true, After: time.Second, For: 5 * time.Minute}, nil},
-		"pay":          {"pay", []Take{{"report_export", 1}}, &Outage{After: 10 * time.Second}, nil},
+		"start_export": {Name: "start_export", Takes: []Take{{"export_slots", 2}, {"report_export", 1}}},
+		"read":         {Name: "read", Takes: []Take{{"report_export", 1}}, Outage: &Outage{Open: true, After: time.Second, For: 5 * time.Minute}},
+		"pay":          {Name: "pay", Takes: []Take{{"report_export", 1}}, Outage: &Outage{After: 10 * time.Second}},
 	} {
 		got, ok := s.Operation(name)
 		if !ok || !reflect.DeepEqual(*got, want) {
@@ -86,5 +95,35 @@ func TestACostAboveTheLimitIsWarnedOf(t *testing.T) {
 	want := "policy.yaml:8: operations[0].takes[0].dimension: a cost of 1001 is above the limit of 1000: only a plan or an override with a higher one lets it pass"
 	if got := Faults(doc.Warnings).Error(); got != want {
 		t.Errorf("warnings %q, want %q", got, want)
+	}
+}
+
+// Who is denied an operation waits its turn where policy says so, with limits that have defaults.
+func TestR4_5OperationsSayWhetherDeniedCallersMayWait(t *testing.T) {
+	t.Parallel()
+	before := `operations:
+- {name: plain, takes: [{dimension: calls}]}
+- {name: turn, takes: [{dimension: calls}], on_deny: defer}
+- {name: short, takes: [{dimension: exports}], on_deny: defer, defer: {max_age: 90s, max_tickets: 10}}
+dimensions:
+- {name: calls, kind: rate, limit: 500/1s, burst: 500, class: hard}
+- {name: exports, kind: period, limit: 50000, class: hard, period: {every: day}}
+`
+	doc := mustParse(t, before)
+	s := doc.Snapshot(1)
+	for name, want := range map[string]*Deferral{
+		"plain": nil, "turn": {MaxAge: time.Hour, MaxTickets: 1000}, "short": {MaxAge: 90 * time.Second, MaxTickets: 10},
+	} {
+		if op, ok := s.Operation(name); !ok || !reflect.DeepEqual(op.Defer, want) {
+			t.Errorf("%s: %+v, want %+v", name, op.Defer, want)
+		}
+	}
+	if len(doc.Warnings) != 1 || !strings.Contains(doc.Warnings[0].Error(), "a ticket is too old after 1m30s, and the window of exports is a day") {
+		t.Errorf("warnings: %v, want one about a day's window", doc.Warnings)
+	}
+	after := mustParse(t, strings.Replace(before, "max_age: 90s", "max_age: 2m", 1))
+	changes := Diff(doc, after)
+	if len(changes) != 1 || changes[0] != (Change{Path: "operations.short.defer.max_age", Old: "1m30s", New: "2m"}) {
+		t.Errorf("changes: %+v", changes)
 	}
 }

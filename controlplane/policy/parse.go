@@ -169,7 +169,7 @@ func (b *builder) root(v value) {
 		f.list("dimensions", b.dimension)
 	}
 	if f, ok := o.get("operations"); ok {
-		f.list("{name, takes, outage}", b.operation)
+		f.list("{name, takes, outage, on_deny, defer}", b.operation)
 	}
 	if f, ok := o.get("descriptors"); ok {
 		f.list("{domain, match, dimension}", b.descriptor)

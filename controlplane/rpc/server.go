@@ -99,6 +99,10 @@ func (s *leaseService) Spend(ctx context.Context, m *pb.SpendRequest) (*pb.Spend
 	return s.control.Spend(ctx, m)
 }
 
+func (s *leaseService) Defer(ctx context.Context, m *pb.DeferRequest) (*pb.DeferReply, error) {
+	return s.control.Defer(ctx, m)
+}
+
 func (s *leaseService) Watch(m *pb.WatchRequest, stream grpc.ServerStreamingServer[pb.WatchReply]) error {
 	return s.control.Watch(stream.Context(), m.GetIncarnation(), stream.Send)
 }

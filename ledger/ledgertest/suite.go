@@ -21,14 +21,15 @@ type Subject struct {
 		ledger.Reader
 		ledger.Keeper
 		ledger.Billing
+		ledger.Lines
 	}
 	SetPolicyVersion func(version int64)
 	// Tamper adds 1 to the account's held counter, behind the rules' back.
 	Tamper func(id ledger.AccountID)
 }
 
-// Run holds a store to what ledger.Store, ledger.Reader, ledger.Keeper and ledger.Billing promise. open makes
-// a subject that remembers ids for the retention.
+// Run holds a store to what ledger.Store, ledger.Reader, ledger.Keeper, ledger.Billing and ledger.Lines
+// promise. open makes a subject that remembers ids for the retention.
 func Run(t *testing.T, open func(t *testing.T, retention time.Duration) Subject) {
 	t.Helper()
 	for _, c := range []struct {
@@ -86,6 +87,10 @@ func Run(t *testing.T, open func(t *testing.T, retention time.Duration) Subject)
 		{"an ask for the next window", nextWindow, 0},
 		{"R1.10 a group is spent all or none", allOrNone, 0},
 		{"what others want is loaded", demands, 0},
+		{"R4.5 a line keeps its order", lineKeepsOrder, 0},
+		{"a step that is refused changes no line", lineErrors, 0},
+		{"callers join and leave at once", lineAtOnce, 0},
+		{"R4.5 tickets lapse", lineLapses, 0},
 		{"P1 two orders of locks", twoOrders, 0},
 		{"P2 first grants at once", firstGrants, 0},
 		{"P2 five, never four", fiveNeverFour, 0},

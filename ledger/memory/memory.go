@@ -30,6 +30,7 @@ type Store struct {
 	events        []ledger.Event // by rising id
 	lastEvent     int64
 	unstated      map[ledger.AccountID]time.Time // when time has something to write in a statement
+	lines         map[ledger.LineID][]ledger.Ticket
 }
 
 var (
@@ -37,6 +38,7 @@ var (
 	_ ledger.Reader  = (*Store)(nil)
 	_ ledger.Keeper  = (*Store)(nil)
 	_ ledger.Billing = (*Store)(nil)
+	_ ledger.Lines   = (*Store)(nil)
 )
 
 // New returns an empty ledger that takes its time from now. Its policy version is 0 and its
@@ -53,6 +55,7 @@ func New(now func() time.Time) *Store {
 		participants: map[quota.Key]*interest{},
 		incarnations: map[ledger.ID]ledger.Incarnation{},
 		unstated:     map[ledger.AccountID]time.Time{},
+		lines:        map[ledger.LineID][]ledger.Ticket{},
 	}
 }
 

@@ -9,7 +9,7 @@
 //
 // Promises, and the tests that guard them:
 //
-//   - It behaves as ledger.Store, Reader, Keeper and Billing say, with prepared statements and
+//   - It behaves as ledger.Store, Reader, Keeper, Billing and Lines say, with prepared statements and
 //     without. (TestConformance)
 //   - A transaction takes three round trips, whatever its size. (TestThreeRoundTrips)
 //   - Two transactions never deadlock, and first grants make one account.

@@ -32,6 +32,10 @@ import (
 // the account itself, or it waited there until the maker had committed. Rows of grants,
 // folded tallies, limits and statements are only touched under their account's lock. Prune
 // takes account locks only where nobody waits (SKIP LOCKED), and never waits while it holds one.
+//
+// A transaction on a line of waiting callers (line.go) takes that line's lock and no other: it
+// makes the line if need be, waiting for whoever makes or removes the same one while it holds
+// nothing, and touches tickets only under the line's lock.
 
 // beginSQL names the level, so that a server's own default cannot change it.
 const beginSQL = `-- name: begin

@@ -101,6 +101,7 @@ func TestPlansOfEmptyTables(t *testing.T) {
 	for _, constant := range []string{
 		"makeAccountsSQL", "lockAccountsSQL", "lockIncarnationsSQL", "loadGrantsSQL",
 		"loadParticipantsSQL", "updateAccountsSQL", "updateGrantsSQL", "updateIncarnationsSQL",
+		"makeLineSQL", "lockLineSQL", "loadTicketsSQL", "deleteTicketsSQL", "upsertTicketsSQL", "updateLineSQL",
 	} {
 		_, err := conn.Exec(f.Context(), "PREPARE "+constant+" AS "+all[constant])
 		f.must(err)

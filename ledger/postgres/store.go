@@ -60,6 +60,7 @@ var (
 	_ ledger.Reader  = (*Store)(nil)
 	_ ledger.Keeper  = (*Store)(nil)
 	_ ledger.Billing = (*Store)(nil)
+	_ ledger.Lines   = (*Store)(nil)
 )
 
 // New returns a store on a pool made by Open or from Config.
@@ -85,10 +86,14 @@ const (
 // A lock that was not free in time is not tried again: the caller fails fast.
 func (s *Store) Update(ctx context.Context, scope ledger.Scope, fn func(*ledger.Book) error) error {
 	t := newTarget(scope)
-	what := fmt.Sprintf("update %d accounts", len(t.accounts))
+	return s.persist(ctx, fmt.Sprintf("update %d accounts", len(t.accounts)), func() error { return s.attempt(ctx, t, fn) })
+}
+
+// persist attempts a transaction until its outcome is known, or it is no use.
+func (s *Store) persist(ctx context.Context, what string, attempt func() error) error {
 	unsettled := false
 	for n := 1; ; n++ {
-		err := s.attempt(ctx, t, fn)
+		err := attempt()
 		if err == nil {
 			return nil
 		}
@@ -159,6 +164,16 @@ func uniqueIDs(ids []ledger.ID) []ledger.ID {
 
 // attempt runs the transaction once, in three round trips: lock, load, write and commit.
 func (s *Store) attempt(ctx context.Context, t *target, fn func(*ledger.Book) error) error {
+	return s.transact(ctx, t, func(ctx context.Context, tx *transaction) (*pgx.Batch, error) {
+		if err := tx.prepare(ctx, fn); err != nil {
+			return nil, err
+		}
+		return tx.writes(), nil
+	})
+}
+
+// transact locks, loads and decides within the time of an attempt, then writes and commits.
+func (s *Store) transact(ctx context.Context, t *target, decide func(context.Context, *transaction) (*pgx.Batch, error)) error {
 	before, cancel := context.WithTimeout(ctx, s.opt.Timeout)
 	defer cancel()
 	conn, err := s.pool.Acquire(before)
@@ -167,15 +182,14 @@ func (s *Store) attempt(ctx context.Context, t *target, fn func(*ledger.Book) er
 	}
 	defer conn.Release()
 	tx := &transaction{store: s, conn: conn.Conn(), target: t}
-	if err := tx.prepare(before, fn); err != nil {
-		tx.rollBack(ctx)
-		return err
+	writes, err := decide(before, tx)
+	if err == nil {
+		err = tx.commit(ctx, writes)
 	}
-	if err := tx.commit(ctx); err != nil {
+	if err != nil {
 		tx.rollBack(ctx)
-		return err
 	}
-	return nil
+	return err
 }
 
 // transaction is one attempt.

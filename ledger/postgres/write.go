@@ -92,10 +92,9 @@ SET last_seen = greatest(participant.last_seen, EXCLUDED.last_seen),
 
 // commit is the third round trip: all writes and COMMIT in one batch. The caller's context
 // cannot end it; it has a time of its own.
-func (tx *transaction) commit(ctx context.Context) error {
+func (tx *transaction) commit(ctx context.Context, batch *pgx.Batch) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tx.store.opt.CommitTimeout)
 	defer cancel()
-	batch := tx.writes()
 	batch.Queue(commitSQL)
 	return uncancelled(tx.conn.PgConn(), func() error { return tx.send(ctx, batch) })
 }

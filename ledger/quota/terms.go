@@ -59,6 +59,8 @@ const (
 	UnknownTenant Reason = "unknown_tenant" // policy admits only listed tenants
 	OpenMode      Reason = "open_mode"      // allowed without a lease during an outage
 	Extended      Reason = "extended"       // allowed from the emergency allowance during an outage
+	Waiting       Reason = "waiting"        // others wait their turn before this caller
+	LineFull      Reason = "line_full"      // it would wait its turn, but as many as may do already
 )
 
 func nameOf[T ~int16](names map[T]string, v T, what string) string {

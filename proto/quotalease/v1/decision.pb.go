@@ -34,6 +34,7 @@ type TakeRequest struct {
 	Operation     string                 `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
 	Times         *int64                 `protobuf:"varint,7,opt,name=times,proto3,oneof" json:"times,omitempty"` // of operation; unset: 1
 	Caller        *Caller                `protobuf:"bytes,8,opt,name=caller,proto3" json:"caller,omitempty"`      // for local limits that count by more than the tenant
+	Ticket        string                 `protobuf:"bytes,9,opt,name=ticket,proto3" json:"ticket,omitempty"`      // of a caller who waits its turn: the id that the denial gave
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -122,6 +123,13 @@ func (x *TakeRequest) GetCaller() *Caller {
 		return x.Caller
 	}
 	return nil
+}
+
+func (x *TakeRequest) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
 }
 
 // Caller says for whom a request is made, as the asker has verified it.
@@ -265,6 +273,7 @@ type TakeReply struct {
 	Largest       int64                  `protobuf:"varint,8,opt,name=largest,proto3" json:"largest,omitempty"`                // with too_large: the largest cost that can pass
 	ResetMs       int64                  `protobuf:"varint,9,opt,name=reset_ms,json=resetMs,proto3" json:"reset_ms,omitempty"` // until the window ends; 0: never
 	Dimension     string                 `protobuf:"bytes,10,opt,name=dimension,proto3" json:"dimension,omitempty"`            // which decided: the denier, or the one with the least left
+	Ticket        *Ticket                `protobuf:"bytes,11,opt,name=ticket,proto3" json:"ticket,omitempty"`                  // of a denial, where the operation lets callers wait their turn
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -369,6 +378,82 @@ func (x *TakeReply) GetDimension() string {
 	return ""
 }
 
+func (x *TakeReply) GetTicket() *Ticket {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
+}
+
+// Ticket is a place in the line of a tenant's operation.
+type Ticket struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                            // for the next Take
+	Place         int64                  `protobuf:"varint,2,opt,name=place,proto3" json:"place,omitempty"`                                     // callers that are before this one
+	RetryAfterMs  int64                  `protobuf:"varint,3,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"` // when to come back; who comes much later has lost the place
+	ExpiresMs     int64                  `protobuf:"varint,4,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`            // from now; then the ticket is too old
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ticket) Reset() {
+	*x = Ticket{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ticket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ticket) ProtoMessage() {}
+
+func (x *Ticket) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ticket.ProtoReflect.Descriptor instead.
+func (*Ticket) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Ticket) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Ticket) GetPlace() int64 {
+	if x != nil {
+		return x.Place
+	}
+	return 0
+}
+
+func (x *Ticket) GetRetryAfterMs() int64 {
+	if x != nil {
+		return x.RetryAfterMs
+	}
+	return 0
+}
+
+func (x *Ticket) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
 type ReserveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -383,7 +468,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[4]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -395,7 +480,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[4]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -408,7 +493,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{4}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReserveRequest) GetTenant() string {
@@ -464,7 +549,7 @@ type ReserveReply struct {
 
 func (x *ReserveReply) Reset() {
 	*x = ReserveReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -476,7 +561,7 @@ func (x *ReserveReply) String() string {
 func (*ReserveReply) ProtoMessage() {}
 
 func (x *ReserveReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -489,7 +574,7 @@ func (x *ReserveReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveReply.ProtoReflect.Descriptor instead.
 func (*ReserveReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{5}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReserveReply) GetAnswer() *TakeReply {
@@ -523,7 +608,7 @@ type SettleRequest struct {
 
 func (x *SettleRequest) Reset() {
 	*x = SettleRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -535,7 +620,7 @@ func (x *SettleRequest) String() string {
 func (*SettleRequest) ProtoMessage() {}
 
 func (x *SettleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -548,7 +633,7 @@ func (x *SettleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleRequest.ProtoReflect.Descriptor instead.
 func (*SettleRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{6}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SettleRequest) GetId() string {
@@ -575,7 +660,7 @@ type SettleReply struct {
 
 func (x *SettleReply) Reset() {
 	*x = SettleReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -587,7 +672,7 @@ func (x *SettleReply) String() string {
 func (*SettleReply) ProtoMessage() {}
 
 func (x *SettleReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -600,7 +685,7 @@ func (x *SettleReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleReply.ProtoReflect.Descriptor instead.
 func (*SettleReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{7}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SettleReply) GetId() string {
@@ -637,7 +722,7 @@ type AcquireRequest struct {
 
 func (x *AcquireRequest) Reset() {
 	*x = AcquireRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +734,7 @@ func (x *AcquireRequest) String() string {
 func (*AcquireRequest) ProtoMessage() {}
 
 func (x *AcquireRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +747,7 @@ func (x *AcquireRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireRequest.ProtoReflect.Descriptor instead.
 func (*AcquireRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{8}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AcquireRequest) GetTenant() string {
@@ -747,7 +832,7 @@ type AcquireReply struct {
 
 func (x *AcquireReply) Reset() {
 	*x = AcquireReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -759,7 +844,7 @@ func (x *AcquireReply) String() string {
 func (*AcquireReply) ProtoMessage() {}
 
 func (x *AcquireReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -772,7 +857,7 @@ func (x *AcquireReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireReply.ProtoReflect.Descriptor instead.
 func (*AcquireReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{9}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AcquireReply) GetAnswer() *TakeReply {
@@ -813,7 +898,7 @@ type RenewRequest struct {
 
 func (x *RenewRequest) Reset() {
 	*x = RenewRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -825,7 +910,7 @@ func (x *RenewRequest) String() string {
 func (*RenewRequest) ProtoMessage() {}
 
 func (x *RenewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -838,7 +923,7 @@ func (x *RenewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewRequest.ProtoReflect.Descriptor instead.
 func (*RenewRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{10}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RenewRequest) GetTenant() string {
@@ -865,7 +950,7 @@ type RenewReply struct {
 
 func (x *RenewReply) Reset() {
 	*x = RenewReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +962,7 @@ func (x *RenewReply) String() string {
 func (*RenewReply) ProtoMessage() {}
 
 func (x *RenewReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +975,7 @@ func (x *RenewReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewReply.ProtoReflect.Descriptor instead.
 func (*RenewReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{11}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RenewReply) GetId() string {
@@ -917,7 +1002,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -929,7 +1014,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -942,7 +1027,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{12}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReleaseRequest) GetTenant() string {
@@ -968,7 +1053,7 @@ type ReleaseReply struct {
 
 func (x *ReleaseReply) Reset() {
 	*x = ReleaseReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[13]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1065,7 @@ func (x *ReleaseReply) String() string {
 func (*ReleaseReply) ProtoMessage() {}
 
 func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[13]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1078,7 @@ func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReply.ProtoReflect.Descriptor instead.
 func (*ReleaseReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{13}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReleaseReply) GetId() string {
@@ -1007,7 +1092,7 @@ var File_quotalease_v1_decision_proto protoreflect.FileDescriptor
 
 const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\n" +
-	"\x1cquotalease/v1/decision.proto\x12\rquotalease.v1\"\x96\x02\n" +
+	"\x1cquotalease/v1/decision.proto\x12\rquotalease.v1\"\xae\x02\n" +
 	"\vTakeRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
 	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x17\n" +
@@ -1016,7 +1101,8 @@ const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\x05takes\x18\x05 \x03(\v2\x17.quotalease.v1.TakeItemR\x05takes\x12\x1c\n" +
 	"\toperation\x18\x06 \x01(\tR\toperation\x12\x19\n" +
 	"\x05times\x18\a \x01(\x03H\x01R\x05times\x88\x01\x01\x12-\n" +
-	"\x06caller\x18\b \x01(\v2\x15.quotalease.v1.CallerR\x06callerB\a\n" +
+	"\x06caller\x18\b \x01(\v2\x15.quotalease.v1.CallerR\x06caller\x12\x16\n" +
+	"\x06ticket\x18\t \x01(\tR\x06ticketB\a\n" +
 	"\x05_costB\b\n" +
 	"\x06_times\"}\n" +
 	"\x06Caller\x12\x14\n" +
@@ -1028,7 +1114,7 @@ const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\bTakeItem\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\tR\tdimension\x12\x17\n" +
 	"\x04cost\x18\x02 \x01(\x03H\x00R\x04cost\x88\x01\x01B\a\n" +
-	"\x05_cost\"\xa9\x02\n" +
+	"\x05_cost\"\xd8\x02\n" +
 	"\tTakeReply\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -1040,7 +1126,14 @@ const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\alargest\x18\b \x01(\x03R\alargest\x12\x19\n" +
 	"\breset_ms\x18\t \x01(\x03R\aresetMs\x12\x1c\n" +
 	"\tdimension\x18\n" +
-	" \x01(\tR\tdimension\"\xbb\x01\n" +
+	" \x01(\tR\tdimension\x12-\n" +
+	"\x06ticket\x18\v \x01(\v2\x15.quotalease.v1.TicketR\x06ticket\"s\n" +
+	"\x06Ticket\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05place\x18\x02 \x01(\x03R\x05place\x12$\n" +
+	"\x0eretry_after_ms\x18\x03 \x01(\x03R\fretryAfterMs\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x04 \x01(\x03R\texpiresMs\"\xbb\x01\n" +
 	"\x0eReserveRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
 	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x1a\n" +
@@ -1112,48 +1205,50 @@ func file_quotalease_v1_decision_proto_rawDescGZIP() []byte {
 	return file_quotalease_v1_decision_proto_rawDescData
 }
 
-var file_quotalease_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_quotalease_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_quotalease_v1_decision_proto_goTypes = []any{
 	(*TakeRequest)(nil),    // 0: quotalease.v1.TakeRequest
 	(*Caller)(nil),         // 1: quotalease.v1.Caller
 	(*TakeItem)(nil),       // 2: quotalease.v1.TakeItem
 	(*TakeReply)(nil),      // 3: quotalease.v1.TakeReply
-	(*ReserveRequest)(nil), // 4: quotalease.v1.ReserveRequest
-	(*ReserveReply)(nil),   // 5: quotalease.v1.ReserveReply
-	(*SettleRequest)(nil),  // 6: quotalease.v1.SettleRequest
-	(*SettleReply)(nil),    // 7: quotalease.v1.SettleReply
-	(*AcquireRequest)(nil), // 8: quotalease.v1.AcquireRequest
-	(*AcquireReply)(nil),   // 9: quotalease.v1.AcquireReply
-	(*RenewRequest)(nil),   // 10: quotalease.v1.RenewRequest
-	(*RenewReply)(nil),     // 11: quotalease.v1.RenewReply
-	(*ReleaseRequest)(nil), // 12: quotalease.v1.ReleaseRequest
-	(*ReleaseReply)(nil),   // 13: quotalease.v1.ReleaseReply
+	(*Ticket)(nil),         // 4: quotalease.v1.Ticket
+	(*ReserveRequest)(nil), // 5: quotalease.v1.ReserveRequest
+	(*ReserveReply)(nil),   // 6: quotalease.v1.ReserveReply
+	(*SettleRequest)(nil),  // 7: quotalease.v1.SettleRequest
+	(*SettleReply)(nil),    // 8: quotalease.v1.SettleReply
+	(*AcquireRequest)(nil), // 9: quotalease.v1.AcquireRequest
+	(*AcquireReply)(nil),   // 10: quotalease.v1.AcquireReply
+	(*RenewRequest)(nil),   // 11: quotalease.v1.RenewRequest
+	(*RenewReply)(nil),     // 12: quotalease.v1.RenewReply
+	(*ReleaseRequest)(nil), // 13: quotalease.v1.ReleaseRequest
+	(*ReleaseReply)(nil),   // 14: quotalease.v1.ReleaseReply
 }
 var file_quotalease_v1_decision_proto_depIdxs = []int32{
 	2,  // 0: quotalease.v1.TakeRequest.takes:type_name -> quotalease.v1.TakeItem
 	1,  // 1: quotalease.v1.TakeRequest.caller:type_name -> quotalease.v1.Caller
-	1,  // 2: quotalease.v1.ReserveRequest.caller:type_name -> quotalease.v1.Caller
-	3,  // 3: quotalease.v1.ReserveReply.answer:type_name -> quotalease.v1.TakeReply
-	2,  // 4: quotalease.v1.AcquireRequest.takes:type_name -> quotalease.v1.TakeItem
-	1,  // 5: quotalease.v1.AcquireRequest.caller:type_name -> quotalease.v1.Caller
-	3,  // 6: quotalease.v1.AcquireReply.answer:type_name -> quotalease.v1.TakeReply
-	0,  // 7: quotalease.v1.DecisionService.Take:input_type -> quotalease.v1.TakeRequest
-	4,  // 8: quotalease.v1.DecisionService.Reserve:input_type -> quotalease.v1.ReserveRequest
-	6,  // 9: quotalease.v1.DecisionService.Settle:input_type -> quotalease.v1.SettleRequest
-	8,  // 10: quotalease.v1.DecisionService.Acquire:input_type -> quotalease.v1.AcquireRequest
-	10, // 11: quotalease.v1.DecisionService.Renew:input_type -> quotalease.v1.RenewRequest
-	12, // 12: quotalease.v1.DecisionService.Release:input_type -> quotalease.v1.ReleaseRequest
-	3,  // 13: quotalease.v1.DecisionService.Take:output_type -> quotalease.v1.TakeReply
-	5,  // 14: quotalease.v1.DecisionService.Reserve:output_type -> quotalease.v1.ReserveReply
-	7,  // 15: quotalease.v1.DecisionService.Settle:output_type -> quotalease.v1.SettleReply
-	9,  // 16: quotalease.v1.DecisionService.Acquire:output_type -> quotalease.v1.AcquireReply
-	11, // 17: quotalease.v1.DecisionService.Renew:output_type -> quotalease.v1.RenewReply
-	13, // 18: quotalease.v1.DecisionService.Release:output_type -> quotalease.v1.ReleaseReply
-	13, // [13:19] is the sub-list for method output_type
-	7,  // [7:13] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	4,  // 2: quotalease.v1.TakeReply.ticket:type_name -> quotalease.v1.Ticket
+	1,  // 3: quotalease.v1.ReserveRequest.caller:type_name -> quotalease.v1.Caller
+	3,  // 4: quotalease.v1.ReserveReply.answer:type_name -> quotalease.v1.TakeReply
+	2,  // 5: quotalease.v1.AcquireRequest.takes:type_name -> quotalease.v1.TakeItem
+	1,  // 6: quotalease.v1.AcquireRequest.caller:type_name -> quotalease.v1.Caller
+	3,  // 7: quotalease.v1.AcquireReply.answer:type_name -> quotalease.v1.TakeReply
+	0,  // 8: quotalease.v1.DecisionService.Take:input_type -> quotalease.v1.TakeRequest
+	5,  // 9: quotalease.v1.DecisionService.Reserve:input_type -> quotalease.v1.ReserveRequest
+	7,  // 10: quotalease.v1.DecisionService.Settle:input_type -> quotalease.v1.SettleRequest
+	9,  // 11: quotalease.v1.DecisionService.Acquire:input_type -> quotalease.v1.AcquireRequest
+	11, // 12: quotalease.v1.DecisionService.Renew:input_type -> quotalease.v1.RenewRequest
+	13, // 13: quotalease.v1.DecisionService.Release:input_type -> quotalease.v1.ReleaseRequest
+	3,  // 14: quotalease.v1.DecisionService.Take:output_type -> quotalease.v1.TakeReply
+	6,  // 15: quotalease.v1.DecisionService.Reserve:output_type -> quotalease.v1.ReserveReply
+	8,  // 16: quotalease.v1.DecisionService.Settle:output_type -> quotalease.v1.SettleReply
+	10, // 17: quotalease.v1.DecisionService.Acquire:output_type -> quotalease.v1.AcquireReply
+	12, // 18: quotalease.v1.DecisionService.Renew:output_type -> quotalease.v1.RenewReply
+	14, // 19: quotalease.v1.DecisionService.Release:output_type -> quotalease.v1.ReleaseReply
+	14, // [14:20] is the sub-list for method output_type
+	8,  // [8:14] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_decision_proto_init() }
@@ -1163,15 +1258,15 @@ func file_quotalease_v1_decision_proto_init() {
 	}
 	file_quotalease_v1_decision_proto_msgTypes[0].OneofWrappers = []any{}
 	file_quotalease_v1_decision_proto_msgTypes[2].OneofWrappers = []any{}
-	file_quotalease_v1_decision_proto_msgTypes[6].OneofWrappers = []any{}
-	file_quotalease_v1_decision_proto_msgTypes[8].OneofWrappers = []any{}
+	file_quotalease_v1_decision_proto_msgTypes[7].OneofWrappers = []any{}
+	file_quotalease_v1_decision_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_decision_proto_rawDesc), len(file_quotalease_v1_decision_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -86,6 +86,58 @@ func (GrantState) EnumDescriptor() ([]byte, []int) {
 	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{0}
 }
 
+type DeferItem_Step int32
+
+const (
+	DeferItem_STEP_UNSPECIFIED DeferItem_Step = 0
+	DeferItem_STEP_JOIN        DeferItem_Step = 1 // at the end; a ticket that waits keeps its place
+	DeferItem_STEP_ASK         DeferItem_Step = 2 // for the place of a ticket that waits
+	DeferItem_STEP_LEAVE       DeferItem_Step = 3 // served or withdrawn
+)
+
+// Enum value maps for DeferItem_Step.
+var (
+	DeferItem_Step_name = map[int32]string{
+		0: "STEP_UNSPECIFIED",
+		1: "STEP_JOIN",
+		2: "STEP_ASK",
+		3: "STEP_LEAVE",
+	}
+	DeferItem_Step_value = map[string]int32{
+		"STEP_UNSPECIFIED": 0,
+		"STEP_JOIN":        1,
+		"STEP_ASK":         2,
+		"STEP_LEAVE":       3,
+	}
+)
+
+func (x DeferItem_Step) Enum() *DeferItem_Step {
+	p := new(DeferItem_Step)
+	*p = x
+	return p
+}
+
+func (x DeferItem_Step) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DeferItem_Step) Descriptor() protoreflect.EnumDescriptor {
+	return file_quotalease_v1_lease_proto_enumTypes[1].Descriptor()
+}
+
+func (DeferItem_Step) Type() protoreflect.EnumType {
+	return &file_quotalease_v1_lease_proto_enumTypes[1]
+}
+
+func (x DeferItem_Step) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DeferItem_Step.Descriptor instead.
+func (DeferItem_Step) EnumDescriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{33, 0}
+}
+
 type Key struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -1497,6 +1549,7 @@ type Operation struct {
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Takes         []*Take                `protobuf:"bytes,2,rep,name=takes,proto3" json:"takes,omitempty"`
 	Outage        *Outage                `protobuf:"bytes,3,opt,name=outage,proto3" json:"outage,omitempty"` // overrides that of its dimensions; empty: each its own
+	Defer         *Deferral              `protobuf:"bytes,4,opt,name=defer,proto3" json:"defer,omitempty"`   // who is denied may wait in line; empty: no
 	Local         []string               `protobuf:"bytes,5,rep,name=local,proto3" json:"local,omitempty"`   // names of local limits
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1553,11 +1606,71 @@ func (x *Operation) GetOutage() *Outage {
 	return nil
 }
 
+func (x *Operation) GetDefer() *Deferral {
+	if x != nil {
+		return x.Defer
+	}
+	return nil
+}
+
 func (x *Operation) GetLocal() []string {
 	if x != nil {
 		return x.Local
 	}
 	return nil
+}
+
+// Deferral says how callers wait whose operation was denied.
+type Deferral struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MaxAgeUs      int64                  `protobuf:"varint,1,opt,name=max_age_us,json=maxAgeUs,proto3" json:"max_age_us,omitempty"`     // of a ticket
+	MaxTickets    int64                  `protobuf:"varint,2,opt,name=max_tickets,json=maxTickets,proto3" json:"max_tickets,omitempty"` // of one line
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Deferral) Reset() {
+	*x = Deferral{}
+	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Deferral) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Deferral) ProtoMessage() {}
+
+func (x *Deferral) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Deferral.ProtoReflect.Descriptor instead.
+func (*Deferral) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Deferral) GetMaxAgeUs() int64 {
+	if x != nil {
+		return x.MaxAgeUs
+	}
+	return 0
+}
+
+func (x *Deferral) GetMaxTickets() int64 {
+	if x != nil {
+		return x.MaxTickets
+	}
+	return 0
 }
 
 type Take struct {
@@ -1570,7 +1683,7 @@ type Take struct {
 
 func (x *Take) Reset() {
 	*x = Take{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1695,7 @@ func (x *Take) String() string {
 func (*Take) ProtoMessage() {}
 
 func (x *Take) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1708,7 @@ func (x *Take) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Take.ProtoReflect.Descriptor instead.
 func (*Take) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{17}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Take) GetDimension() string {
@@ -1635,7 +1748,7 @@ type Dimension struct {
 
 func (x *Dimension) Reset() {
 	*x = Dimension{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +1760,7 @@ func (x *Dimension) String() string {
 func (*Dimension) ProtoMessage() {}
 
 func (x *Dimension) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +1773,7 @@ func (x *Dimension) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dimension.ProtoReflect.Descriptor instead.
 func (*Dimension) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{18}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Dimension) GetName() string {
@@ -1778,7 +1891,7 @@ type Rate struct {
 
 func (x *Rate) Reset() {
 	*x = Rate{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1903,7 @@ func (x *Rate) String() string {
 func (*Rate) ProtoMessage() {}
 
 func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1916,7 @@ func (x *Rate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rate.ProtoReflect.Descriptor instead.
 func (*Rate) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{19}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Rate) GetUnits() int64 {
@@ -1832,7 +1945,7 @@ type Period struct {
 
 func (x *Period) Reset() {
 	*x = Period{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1844,7 +1957,7 @@ func (x *Period) String() string {
 func (*Period) ProtoMessage() {}
 
 func (x *Period) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1857,7 +1970,7 @@ func (x *Period) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Period.ProtoReflect.Descriptor instead.
 func (*Period) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{20}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Period) GetEvery() string {
@@ -1901,7 +2014,7 @@ type Outage struct {
 
 func (x *Outage) Reset() {
 	*x = Outage{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1913,7 +2026,7 @@ func (x *Outage) String() string {
 func (*Outage) ProtoMessage() {}
 
 func (x *Outage) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1926,7 +2039,7 @@ func (x *Outage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outage.ProtoReflect.Descriptor instead.
 func (*Outage) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{21}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Outage) GetMode() string {
@@ -1975,7 +2088,7 @@ type Cold struct {
 
 func (x *Cold) Reset() {
 	*x = Cold{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1987,7 +2100,7 @@ func (x *Cold) String() string {
 func (*Cold) ProtoMessage() {}
 
 func (x *Cold) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2000,7 +2113,7 @@ func (x *Cold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cold.ProtoReflect.Descriptor instead.
 func (*Cold) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{22}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Cold) GetWaitUs() int64 {
@@ -2049,7 +2162,7 @@ type LocalLimit struct {
 
 func (x *LocalLimit) Reset() {
 	*x = LocalLimit{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +2174,7 @@ func (x *LocalLimit) String() string {
 func (*LocalLimit) ProtoMessage() {}
 
 func (x *LocalLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +2187,7 @@ func (x *LocalLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalLimit.ProtoReflect.Descriptor instead.
 func (*LocalLimit) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{23}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LocalLimit) GetName() string {
@@ -2184,7 +2297,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2196,7 +2309,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2209,7 +2322,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{24}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WatchRequest) GetIncarnation() []byte {
@@ -2228,7 +2341,7 @@ type WatchReply struct {
 
 func (x *WatchReply) Reset() {
 	*x = WatchReply{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2240,7 +2353,7 @@ func (x *WatchReply) String() string {
 func (*WatchReply) ProtoMessage() {}
 
 func (x *WatchReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2253,7 +2366,7 @@ func (x *WatchReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchReply.ProtoReflect.Descriptor instead.
 func (*WatchReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{25}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WatchReply) GetNotices() []*Notice {
@@ -2273,13 +2386,14 @@ type Notice struct {
 	Window        *Window                `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"`    // whose account grew
 	Drained       bool                   `protobuf:"varint,6,opt,name=drained,proto3" json:"drained,omitempty"` // nothing is left of the account: to ask is no use until it grows
 	Wanted        bool                   `protobuf:"varint,7,opt,name=wanted,proto3" json:"wanted,omitempty"`   // others are in need: give back what you will not use soon
+	Lines         []*LineNews            `protobuf:"bytes,8,rep,name=lines,proto3" json:"lines,omitempty"`      // where somebody waits, or does not any more; no key
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2291,7 +2405,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2304,7 +2418,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{26}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Notice) GetKey() *Key {
@@ -2356,6 +2470,74 @@ func (x *Notice) GetWanted() bool {
 	return false
 }
 
+func (x *Notice) GetLines() []*LineNews {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
+// LineNews tells how many wait in a line. It is told again while they do, at least every 10 s.
+type LineNews struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Operation     string                 `protobuf:"bytes,2,opt,name=operation,proto3" json:"operation,omitempty"`
+	Tickets       int64                  `protobuf:"varint,3,opt,name=tickets,proto3" json:"tickets,omitempty"` // 0: the line is empty
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LineNews) Reset() {
+	*x = LineNews{}
+	mi := &file_quotalease_v1_lease_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LineNews) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LineNews) ProtoMessage() {}
+
+func (x *LineNews) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_lease_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LineNews.ProtoReflect.Descriptor instead.
+func (*LineNews) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *LineNews) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *LineNews) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *LineNews) GetTickets() int64 {
+	if x != nil {
+		return x.Tickets
+	}
+	return 0
+}
+
 type SpendRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Hello         *Hello                 `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
@@ -2367,7 +2549,7 @@ type SpendRequest struct {
 
 func (x *SpendRequest) Reset() {
 	*x = SpendRequest{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[27]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2379,7 +2561,7 @@ func (x *SpendRequest) String() string {
 func (*SpendRequest) ProtoMessage() {}
 
 func (x *SpendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[27]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2392,7 +2574,7 @@ func (x *SpendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendRequest.ProtoReflect.Descriptor instead.
 func (*SpendRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{27}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SpendRequest) GetHello() *Hello {
@@ -2429,7 +2611,7 @@ type SpendItem struct {
 
 func (x *SpendItem) Reset() {
 	*x = SpendItem{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[28]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2441,7 +2623,7 @@ func (x *SpendItem) String() string {
 func (*SpendItem) ProtoMessage() {}
 
 func (x *SpendItem) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[28]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2454,7 +2636,7 @@ func (x *SpendItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendItem.ProtoReflect.Descriptor instead.
 func (*SpendItem) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{28}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SpendItem) GetSpendId() []byte {
@@ -2503,7 +2685,7 @@ type SpendReply struct {
 
 func (x *SpendReply) Reset() {
 	*x = SpendReply{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[29]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2515,7 +2697,7 @@ func (x *SpendReply) String() string {
 func (*SpendReply) ProtoMessage() {}
 
 func (x *SpendReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[29]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2528,7 +2710,7 @@ func (x *SpendReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendReply.ProtoReflect.Descriptor instead.
 func (*SpendReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{29}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SpendReply) GetDecisions() []*Decision {
@@ -2550,6 +2732,312 @@ func (x *SpendReply) GetLedgerNowUs() int64 {
 		return x.LedgerNowUs
 	}
 	return 0
+}
+
+type DeferRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hello         *Hello                 `protobuf:"bytes,1,opt,name=hello,proto3" json:"hello,omitempty"`
+	Items         []*DeferItem           `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeferRequest) Reset() {
+	*x = DeferRequest{}
+	mi := &file_quotalease_v1_lease_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeferRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeferRequest) ProtoMessage() {}
+
+func (x *DeferRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_lease_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeferRequest.ProtoReflect.Descriptor instead.
+func (*DeferRequest) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *DeferRequest) GetHello() *Hello {
+	if x != nil {
+		return x.Hello
+	}
+	return nil
+}
+
+func (x *DeferRequest) GetItems() []*DeferItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// DeferItem is a step of one ticket. A retry repeats it and gets the ticket as it stands then.
+type DeferItem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TicketId      []byte                 `protobuf:"bytes,1,opt,name=ticket_id,json=ticketId,proto3" json:"ticket_id,omitempty"` // UUIDv7, chosen by the agent that joins
+	Tenant        string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Operation     string                 `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
+	Times         int64                  `protobuf:"varint,4,opt,name=times,proto3" json:"times,omitempty"` // of the operation, 1 or more; as it joined; not looked at when it leaves
+	Step          DeferItem_Step         `protobuf:"varint,5,opt,name=step,proto3,enum=quotalease.v1.DeferItem_Step" json:"step,omitempty"`
+	Reason        string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`                           // of the denial that the caller has just had: exhausted or leased_out; empty: none
+	RetryInUs     int64                  `protobuf:"varint,7,opt,name=retry_in_us,json=retryInUs,proto3" json:"retry_in_us,omitempty"` // what that denial said; 0: nothing
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeferItem) Reset() {
+	*x = DeferItem{}
+	mi := &file_quotalease_v1_lease_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeferItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeferItem) ProtoMessage() {}
+
+func (x *DeferItem) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_lease_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeferItem.ProtoReflect.Descriptor instead.
+func (*DeferItem) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *DeferItem) GetTicketId() []byte {
+	if x != nil {
+		return x.TicketId
+	}
+	return nil
+}
+
+func (x *DeferItem) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *DeferItem) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *DeferItem) GetTimes() int64 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
+}
+
+func (x *DeferItem) GetStep() DeferItem_Step {
+	if x != nil {
+		return x.Step
+	}
+	return DeferItem_STEP_UNSPECIFIED
+}
+
+func (x *DeferItem) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DeferItem) GetRetryInUs() int64 {
+	if x != nil {
+		return x.RetryInUs
+	}
+	return 0
+}
+
+type DeferReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Standings     []*Standing            `protobuf:"bytes,1,rep,name=standings,proto3" json:"standings,omitempty"` // one for each item, in order
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeferReply) Reset() {
+	*x = DeferReply{}
+	mi := &file_quotalease_v1_lease_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeferReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeferReply) ProtoMessage() {}
+
+func (x *DeferReply) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_lease_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeferReply.ProtoReflect.Descriptor instead.
+func (*DeferReply) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *DeferReply) GetStandings() []*Standing {
+	if x != nil {
+		return x.Standings
+	}
+	return nil
+}
+
+// Standing is a ticket as it stands after its step.
+type Standing struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TicketId      []byte                 `protobuf:"bytes,1,opt,name=ticket_id,json=ticketId,proto3" json:"ticket_id,omitempty"`
+	Place         int64                  `protobuf:"varint,2,opt,name=place,proto3" json:"place,omitempty"`                                  // tickets that are before it
+	Admitted      bool                   `protobuf:"varint,3,opt,name=admitted,proto3" json:"admitted,omitempty"`                            // it may take now
+	RetryInUs     int64                  `protobuf:"varint,4,opt,name=retry_in_us,json=retryInUs,proto3" json:"retry_in_us,omitempty"`       // when to ask again; 0 only if admitted
+	ExpiresInUs   int64                  `protobuf:"varint,5,opt,name=expires_in_us,json=expiresInUs,proto3" json:"expires_in_us,omitempty"` // then it is too old
+	Waiting       int64                  `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`                              // tickets in the line, this one included
+	Gone          bool                   `protobuf:"varint,7,opt,name=gone,proto3" json:"gone,omitempty"`                                    // not in the line: it left, grew too old, did not ask in time, or is too large for any turn
+	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`                                 // why the operation would be denied now; empty: others are before it, or it would not
+	Dimension     string                 `protobuf:"bytes,9,opt,name=dimension,proto3" json:"dimension,omitempty"`                           // which would deny it; empty: none
+	Fault         *Fault                 `protobuf:"bytes,10,opt,name=fault,proto3" json:"fault,omitempty"`                                  // the item was refused: invalid, terms_mismatch, unknown_operation, unknown_tenant, line_full
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Standing) Reset() {
+	*x = Standing{}
+	mi := &file_quotalease_v1_lease_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Standing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Standing) ProtoMessage() {}
+
+func (x *Standing) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_lease_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Standing.ProtoReflect.Descriptor instead.
+func (*Standing) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Standing) GetTicketId() []byte {
+	if x != nil {
+		return x.TicketId
+	}
+	return nil
+}
+
+func (x *Standing) GetPlace() int64 {
+	if x != nil {
+		return x.Place
+	}
+	return 0
+}
+
+func (x *Standing) GetAdmitted() bool {
+	if x != nil {
+		return x.Admitted
+	}
+	return false
+}
+
+func (x *Standing) GetRetryInUs() int64 {
+	if x != nil {
+		return x.RetryInUs
+	}
+	return 0
+}
+
+func (x *Standing) GetExpiresInUs() int64 {
+	if x != nil {
+		return x.ExpiresInUs
+	}
+	return 0
+}
+
+func (x *Standing) GetWaiting() int64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *Standing) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
+}
+
+func (x *Standing) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Standing) GetDimension() string {
+	if x != nil {
+		return x.Dimension
+	}
+	return ""
+}
+
+func (x *Standing) GetFault() *Fault {
+	if x != nil {
+		return x.Fault
+	}
+	return nil
 }
 
 var File_quotalease_v1_lease_proto protoreflect.FileDescriptor
@@ -2688,12 +3176,18 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\toverrides\x18\b \x01(\bR\toverrides\"9\n" +
 	"\x0fDescriptorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\x8f\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xbe\x01\n" +
 	"\tOperation\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x05takes\x18\x02 \x03(\v2\x13.quotalease.v1.TakeR\x05takes\x12-\n" +
-	"\x06outage\x18\x03 \x01(\v2\x15.quotalease.v1.OutageR\x06outage\x12\x14\n" +
-	"\x05local\x18\x05 \x03(\tR\x05local\"8\n" +
+	"\x06outage\x18\x03 \x01(\v2\x15.quotalease.v1.OutageR\x06outage\x12-\n" +
+	"\x05defer\x18\x04 \x01(\v2\x17.quotalease.v1.DeferralR\x05defer\x12\x14\n" +
+	"\x05local\x18\x05 \x03(\tR\x05local\"I\n" +
+	"\bDeferral\x12\x1c\n" +
+	"\n" +
+	"max_age_us\x18\x01 \x01(\x03R\bmaxAgeUs\x12\x1f\n" +
+	"\vmax_tickets\x18\x02 \x01(\x03R\n" +
+	"maxTickets\"8\n" +
 	"\x04Take\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\tR\tdimension\x12\x12\n" +
 	"\x04cost\x18\x02 \x01(\x03R\x04cost\"\xd4\x03\n" +
@@ -2761,7 +3255,7 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\vincarnation\x18\x01 \x01(\fR\vincarnation\"=\n" +
 	"\n" +
 	"WatchReply\x12/\n" +
-	"\anotices\x18\x01 \x03(\v2\x15.quotalease.v1.NoticeR\anotices\"\xfb\x01\n" +
+	"\anotices\x18\x01 \x03(\v2\x15.quotalease.v1.NoticeR\anotices\"\xaa\x02\n" +
 	"\x06Notice\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.quotalease.v1.KeyR\x03key\x12\x1e\n" +
 	"\n" +
@@ -2771,7 +3265,12 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\x0epolicy_version\x18\x04 \x01(\x03R\rpolicyVersion\x12-\n" +
 	"\x06window\x18\x05 \x01(\v2\x15.quotalease.v1.WindowR\x06window\x12\x18\n" +
 	"\adrained\x18\x06 \x01(\bR\adrained\x12\x16\n" +
-	"\x06wanted\x18\a \x01(\bR\x06wanted\"\x9b\x01\n" +
+	"\x06wanted\x18\a \x01(\bR\x06wanted\x12-\n" +
+	"\x05lines\x18\b \x03(\v2\x17.quotalease.v1.LineNewsR\x05lines\"Z\n" +
+	"\bLineNews\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
+	"\toperation\x18\x02 \x01(\tR\toperation\x12\x18\n" +
+	"\atickets\x18\x03 \x01(\x03R\atickets\"\x9b\x01\n" +
 	"\fSpendRequest\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x14.quotalease.v1.HelloR\x05hello\x12.\n" +
 	"\x05items\x18\x02 \x03(\v2\x18.quotalease.v1.SpendItemR\x05items\x12/\n" +
@@ -2787,7 +3286,39 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"SpendReply\x125\n" +
 	"\tdecisions\x18\x01 \x03(\v2\x17.quotalease.v1.DecisionR\tdecisions\x12+\n" +
 	"\x04keys\x18\x02 \x03(\v2\x17.quotalease.v1.KeyStateR\x04keys\x12\"\n" +
-	"\rledger_now_us\x18\x03 \x01(\x03R\vledgerNowUs*\xa1\x01\n" +
+	"\rledger_now_us\x18\x03 \x01(\x03R\vledgerNowUs\"j\n" +
+	"\fDeferRequest\x12*\n" +
+	"\x05hello\x18\x01 \x01(\v2\x14.quotalease.v1.HelloR\x05hello\x12.\n" +
+	"\x05items\x18\x02 \x03(\v2\x18.quotalease.v1.DeferItemR\x05items\"\xaa\x02\n" +
+	"\tDeferItem\x12\x1b\n" +
+	"\tticket_id\x18\x01 \x01(\fR\bticketId\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x1c\n" +
+	"\toperation\x18\x03 \x01(\tR\toperation\x12\x14\n" +
+	"\x05times\x18\x04 \x01(\x03R\x05times\x121\n" +
+	"\x04step\x18\x05 \x01(\x0e2\x1d.quotalease.v1.DeferItem.StepR\x04step\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x1e\n" +
+	"\vretry_in_us\x18\a \x01(\x03R\tretryInUs\"I\n" +
+	"\x04Step\x12\x14\n" +
+	"\x10STEP_UNSPECIFIED\x10\x00\x12\r\n" +
+	"\tSTEP_JOIN\x10\x01\x12\f\n" +
+	"\bSTEP_ASK\x10\x02\x12\x0e\n" +
+	"\n" +
+	"STEP_LEAVE\x10\x03\"C\n" +
+	"\n" +
+	"DeferReply\x125\n" +
+	"\tstandings\x18\x01 \x03(\v2\x17.quotalease.v1.StandingR\tstandings\"\xad\x02\n" +
+	"\bStanding\x12\x1b\n" +
+	"\tticket_id\x18\x01 \x01(\fR\bticketId\x12\x14\n" +
+	"\x05place\x18\x02 \x01(\x03R\x05place\x12\x1a\n" +
+	"\badmitted\x18\x03 \x01(\bR\badmitted\x12\x1e\n" +
+	"\vretry_in_us\x18\x04 \x01(\x03R\tretryInUs\x12\"\n" +
+	"\rexpires_in_us\x18\x05 \x01(\x03R\vexpiresInUs\x12\x18\n" +
+	"\awaiting\x18\x06 \x01(\x03R\awaiting\x12\x12\n" +
+	"\x04gone\x18\a \x01(\bR\x04gone\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x12\x1c\n" +
+	"\tdimension\x18\t \x01(\tR\tdimension\x12*\n" +
+	"\x05fault\x18\n" +
+	" \x01(\v2\x14.quotalease.v1.FaultR\x05fault*\xa1\x01\n" +
 	"\n" +
 	"GrantState\x12\x1b\n" +
 	"\x17GRANT_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -2795,11 +3326,12 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\x12GRANT_STATE_CLOSED\x10\x02\x12\x15\n" +
 	"\x11GRANT_STATE_FINAL\x10\x03\x12\x16\n" +
 	"\x12GRANT_STATE_DENIED\x10\x04\x12\x19\n" +
-	"\x15GRANT_STATE_CANCELLED\x10\x052\xd0\x01\n" +
+	"\x15GRANT_STATE_CANCELLED\x10\x052\x91\x02\n" +
 	"\fLeaseService\x12<\n" +
 	"\x04Sync\x12\x1a.quotalease.v1.SyncRequest\x1a\x18.quotalease.v1.SyncReply\x12A\n" +
 	"\x05Watch\x12\x1b.quotalease.v1.WatchRequest\x1a\x19.quotalease.v1.WatchReply0\x01\x12?\n" +
-	"\x05Spend\x12\x1b.quotalease.v1.SpendRequest\x1a\x19.quotalease.v1.SpendReplyBCZAgithub.com/quotalease/quotalease/proto/quotalease/v1;quotaleasev1b\x06proto3"
+	"\x05Spend\x12\x1b.quotalease.v1.SpendRequest\x1a\x19.quotalease.v1.SpendReply\x12?\n" +
+	"\x05Defer\x12\x1b.quotalease.v1.DeferRequest\x1a\x19.quotalease.v1.DeferReplyBCZAgithub.com/quotalease/quotalease/proto/quotalease/v1;quotaleasev1b\x06proto3"
 
 var (
 	file_quotalease_v1_lease_proto_rawDescOnce sync.Once
@@ -2813,101 +3345,117 @@ func file_quotalease_v1_lease_proto_rawDescGZIP() []byte {
 	return file_quotalease_v1_lease_proto_rawDescData
 }
 
-var file_quotalease_v1_lease_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_quotalease_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_quotalease_v1_lease_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_quotalease_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_quotalease_v1_lease_proto_goTypes = []any{
 	(GrantState)(0),         // 0: quotalease.v1.GrantState
-	(*Key)(nil),             // 1: quotalease.v1.Key
-	(*Window)(nil),          // 2: quotalease.v1.Window
-	(*Hello)(nil),           // 3: quotalease.v1.Hello
-	(*SyncRequest)(nil),     // 4: quotalease.v1.SyncRequest
-	(*Report)(nil),          // 5: quotalease.v1.Report
-	(*Renewal)(nil),         // 6: quotalease.v1.Renewal
-	(*Cancel)(nil),          // 7: quotalease.v1.Cancel
-	(*Ask)(nil),             // 8: quotalease.v1.Ask
-	(*SyncReply)(nil),       // 9: quotalease.v1.SyncReply
-	(*Decision)(nil),        // 10: quotalease.v1.Decision
-	(*ReportResult)(nil),    // 11: quotalease.v1.ReportResult
-	(*Fault)(nil),           // 12: quotalease.v1.Fault
-	(*KeyState)(nil),        // 13: quotalease.v1.KeyState
-	(*Catalogue)(nil),       // 14: quotalease.v1.Catalogue
-	(*Descriptor)(nil),      // 15: quotalease.v1.Descriptor
-	(*DescriptorEntry)(nil), // 16: quotalease.v1.DescriptorEntry
-	(*Operation)(nil),       // 17: quotalease.v1.Operation
-	(*Take)(nil),            // 18: quotalease.v1.Take
-	(*Dimension)(nil),       // 19: quotalease.v1.Dimension
-	(*Rate)(nil),            // 20: quotalease.v1.Rate
-	(*Period)(nil),          // 21: quotalease.v1.Period
-	(*Outage)(nil),          // 22: quotalease.v1.Outage
-	(*Cold)(nil),            // 23: quotalease.v1.Cold
-	(*LocalLimit)(nil),      // 24: quotalease.v1.LocalLimit
-	(*WatchRequest)(nil),    // 25: quotalease.v1.WatchRequest
-	(*WatchReply)(nil),      // 26: quotalease.v1.WatchReply
-	(*Notice)(nil),          // 27: quotalease.v1.Notice
-	(*SpendRequest)(nil),    // 28: quotalease.v1.SpendRequest
-	(*SpendItem)(nil),       // 29: quotalease.v1.SpendItem
-	(*SpendReply)(nil),      // 30: quotalease.v1.SpendReply
+	(DeferItem_Step)(0),     // 1: quotalease.v1.DeferItem.Step
+	(*Key)(nil),             // 2: quotalease.v1.Key
+	(*Window)(nil),          // 3: quotalease.v1.Window
+	(*Hello)(nil),           // 4: quotalease.v1.Hello
+	(*SyncRequest)(nil),     // 5: quotalease.v1.SyncRequest
+	(*Report)(nil),          // 6: quotalease.v1.Report
+	(*Renewal)(nil),         // 7: quotalease.v1.Renewal
+	(*Cancel)(nil),          // 8: quotalease.v1.Cancel
+	(*Ask)(nil),             // 9: quotalease.v1.Ask
+	(*SyncReply)(nil),       // 10: quotalease.v1.SyncReply
+	(*Decision)(nil),        // 11: quotalease.v1.Decision
+	(*ReportResult)(nil),    // 12: quotalease.v1.ReportResult
+	(*Fault)(nil),           // 13: quotalease.v1.Fault
+	(*KeyState)(nil),        // 14: quotalease.v1.KeyState
+	(*Catalogue)(nil),       // 15: quotalease.v1.Catalogue
+	(*Descriptor)(nil),      // 16: quotalease.v1.Descriptor
+	(*DescriptorEntry)(nil), // 17: quotalease.v1.DescriptorEntry
+	(*Operation)(nil),       // 18: quotalease.v1.Operation
+	(*Deferral)(nil),        // 19: quotalease.v1.Deferral
+	(*Take)(nil),            // 20: quotalease.v1.Take
+	(*Dimension)(nil),       // 21: quotalease.v1.Dimension
+	(*Rate)(nil),            // 22: quotalease.v1.Rate
+	(*Period)(nil),          // 23: quotalease.v1.Period
+	(*Outage)(nil),          // 24: quotalease.v1.Outage
+	(*Cold)(nil),            // 25: quotalease.v1.Cold
+	(*LocalLimit)(nil),      // 26: quotalease.v1.LocalLimit
+	(*WatchRequest)(nil),    // 27: quotalease.v1.WatchRequest
+	(*WatchReply)(nil),      // 28: quotalease.v1.WatchReply
+	(*Notice)(nil),          // 29: quotalease.v1.Notice
+	(*LineNews)(nil),        // 30: quotalease.v1.LineNews
+	(*SpendRequest)(nil),    // 31: quotalease.v1.SpendRequest
+	(*SpendItem)(nil),       // 32: quotalease.v1.SpendItem
+	(*SpendReply)(nil),      // 33: quotalease.v1.SpendReply
+	(*DeferRequest)(nil),    // 34: quotalease.v1.DeferRequest
+	(*DeferItem)(nil),       // 35: quotalease.v1.DeferItem
+	(*DeferReply)(nil),      // 36: quotalease.v1.DeferReply
+	(*Standing)(nil),        // 37: quotalease.v1.Standing
 }
 var file_quotalease_v1_lease_proto_depIdxs = []int32{
-	3,  // 0: quotalease.v1.SyncRequest.hello:type_name -> quotalease.v1.Hello
-	5,  // 1: quotalease.v1.SyncRequest.reports:type_name -> quotalease.v1.Report
-	7,  // 2: quotalease.v1.SyncRequest.cancels:type_name -> quotalease.v1.Cancel
-	8,  // 3: quotalease.v1.SyncRequest.asks:type_name -> quotalease.v1.Ask
-	1,  // 4: quotalease.v1.SyncRequest.keys:type_name -> quotalease.v1.Key
-	6,  // 5: quotalease.v1.SyncRequest.renewals:type_name -> quotalease.v1.Renewal
-	1,  // 6: quotalease.v1.Report.key:type_name -> quotalease.v1.Key
-	2,  // 7: quotalease.v1.Report.window:type_name -> quotalease.v1.Window
-	1,  // 8: quotalease.v1.Renewal.key:type_name -> quotalease.v1.Key
-	1,  // 9: quotalease.v1.Cancel.key:type_name -> quotalease.v1.Key
-	1,  // 10: quotalease.v1.Ask.key:type_name -> quotalease.v1.Key
-	2,  // 11: quotalease.v1.Ask.window:type_name -> quotalease.v1.Window
-	10, // 12: quotalease.v1.SyncReply.decisions:type_name -> quotalease.v1.Decision
-	11, // 13: quotalease.v1.SyncReply.results:type_name -> quotalease.v1.ReportResult
-	13, // 14: quotalease.v1.SyncReply.keys:type_name -> quotalease.v1.KeyState
-	14, // 15: quotalease.v1.SyncReply.catalogue:type_name -> quotalease.v1.Catalogue
-	10, // 16: quotalease.v1.SyncReply.renewals:type_name -> quotalease.v1.Decision
+	4,  // 0: quotalease.v1.SyncRequest.hello:type_name -> quotalease.v1.Hello
+	6,  // 1: quotalease.v1.SyncRequest.reports:type_name -> quotalease.v1.Report
+	8,  // 2: quotalease.v1.SyncRequest.cancels:type_name -> quotalease.v1.Cancel
+	9,  // 3: quotalease.v1.SyncRequest.asks:type_name -> quotalease.v1.Ask
+	2,  // 4: quotalease.v1.SyncRequest.keys:type_name -> quotalease.v1.Key
+	7,  // 5: quotalease.v1.SyncRequest.renewals:type_name -> quotalease.v1.Renewal
+	2,  // 6: quotalease.v1.Report.key:type_name -> quotalease.v1.Key
+	3,  // 7: quotalease.v1.Report.window:type_name -> quotalease.v1.Window
+	2,  // 8: quotalease.v1.Renewal.key:type_name -> quotalease.v1.Key
+	2,  // 9: quotalease.v1.Cancel.key:type_name -> quotalease.v1.Key
+	2,  // 10: quotalease.v1.Ask.key:type_name -> quotalease.v1.Key
+	3,  // 11: quotalease.v1.Ask.window:type_name -> quotalease.v1.Window
+	11, // 12: quotalease.v1.SyncReply.decisions:type_name -> quotalease.v1.Decision
+	12, // 13: quotalease.v1.SyncReply.results:type_name -> quotalease.v1.ReportResult
+	14, // 14: quotalease.v1.SyncReply.keys:type_name -> quotalease.v1.KeyState
+	15, // 15: quotalease.v1.SyncReply.catalogue:type_name -> quotalease.v1.Catalogue
+	11, // 16: quotalease.v1.SyncReply.renewals:type_name -> quotalease.v1.Decision
 	0,  // 17: quotalease.v1.Decision.state:type_name -> quotalease.v1.GrantState
-	2,  // 18: quotalease.v1.Decision.window:type_name -> quotalease.v1.Window
-	12, // 19: quotalease.v1.Decision.fault:type_name -> quotalease.v1.Fault
+	3,  // 18: quotalease.v1.Decision.window:type_name -> quotalease.v1.Window
+	13, // 19: quotalease.v1.Decision.fault:type_name -> quotalease.v1.Fault
 	0,  // 20: quotalease.v1.ReportResult.state:type_name -> quotalease.v1.GrantState
-	12, // 21: quotalease.v1.ReportResult.fault:type_name -> quotalease.v1.Fault
-	1,  // 22: quotalease.v1.KeyState.key:type_name -> quotalease.v1.Key
-	2,  // 23: quotalease.v1.KeyState.window:type_name -> quotalease.v1.Window
-	12, // 24: quotalease.v1.KeyState.fault:type_name -> quotalease.v1.Fault
-	2,  // 25: quotalease.v1.KeyState.next:type_name -> quotalease.v1.Window
-	19, // 26: quotalease.v1.Catalogue.dimensions:type_name -> quotalease.v1.Dimension
-	17, // 27: quotalease.v1.Catalogue.operations:type_name -> quotalease.v1.Operation
-	15, // 28: quotalease.v1.Catalogue.descriptors:type_name -> quotalease.v1.Descriptor
-	24, // 29: quotalease.v1.Catalogue.local_limits:type_name -> quotalease.v1.LocalLimit
-	16, // 30: quotalease.v1.Descriptor.match:type_name -> quotalease.v1.DescriptorEntry
-	18, // 31: quotalease.v1.Operation.takes:type_name -> quotalease.v1.Take
-	22, // 32: quotalease.v1.Operation.outage:type_name -> quotalease.v1.Outage
-	21, // 33: quotalease.v1.Dimension.period:type_name -> quotalease.v1.Period
-	22, // 34: quotalease.v1.Dimension.outage:type_name -> quotalease.v1.Outage
-	23, // 35: quotalease.v1.Dimension.cold:type_name -> quotalease.v1.Cold
-	20, // 36: quotalease.v1.Dimension.rate:type_name -> quotalease.v1.Rate
-	20, // 37: quotalease.v1.Outage.rate:type_name -> quotalease.v1.Rate
-	20, // 38: quotalease.v1.LocalLimit.rate:type_name -> quotalease.v1.Rate
-	27, // 39: quotalease.v1.WatchReply.notices:type_name -> quotalease.v1.Notice
-	1,  // 40: quotalease.v1.Notice.key:type_name -> quotalease.v1.Key
-	2,  // 41: quotalease.v1.Notice.window:type_name -> quotalease.v1.Window
-	3,  // 42: quotalease.v1.SpendRequest.hello:type_name -> quotalease.v1.Hello
-	29, // 43: quotalease.v1.SpendRequest.items:type_name -> quotalease.v1.SpendItem
-	7,  // 44: quotalease.v1.SpendRequest.refunds:type_name -> quotalease.v1.Cancel
-	1,  // 45: quotalease.v1.SpendItem.key:type_name -> quotalease.v1.Key
-	10, // 46: quotalease.v1.SpendReply.decisions:type_name -> quotalease.v1.Decision
-	13, // 47: quotalease.v1.SpendReply.keys:type_name -> quotalease.v1.KeyState
-	4,  // 48: quotalease.v1.LeaseService.Sync:input_type -> quotalease.v1.SyncRequest
-	25, // 49: quotalease.v1.LeaseService.Watch:input_type -> quotalease.v1.WatchRequest
-	28, // 50: quotalease.v1.LeaseService.Spend:input_type -> quotalease.v1.SpendRequest
-	9,  // 51: quotalease.v1.LeaseService.Sync:output_type -> quotalease.v1.SyncReply
-	26, // 52: quotalease.v1.LeaseService.Watch:output_type -> quotalease.v1.WatchReply
-	30, // 53: quotalease.v1.LeaseService.Spend:output_type -> quotalease.v1.SpendReply
-	51, // [51:54] is the sub-list for method output_type
-	48, // [48:51] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	13, // 21: quotalease.v1.ReportResult.fault:type_name -> quotalease.v1.Fault
+	2,  // 22: quotalease.v1.KeyState.key:type_name -> quotalease.v1.Key
+	3,  // 23: quotalease.v1.KeyState.window:type_name -> quotalease.v1.Window
+	13, // 24: quotalease.v1.KeyState.fault:type_name -> quotalease.v1.Fault
+	3,  // 25: quotalease.v1.KeyState.next:type_name -> quotalease.v1.Window
+	21, // 26: quotalease.v1.Catalogue.dimensions:type_name -> quotalease.v1.Dimension
+	18, // 27: quotalease.v1.Catalogue.operations:type_name -> quotalease.v1.Operation
+	16, // 28: quotalease.v1.Catalogue.descriptors:type_name -> quotalease.v1.Descriptor
+	26, // 29: quotalease.v1.Catalogue.local_limits:type_name -> quotalease.v1.LocalLimit
+	17, // 30: quotalease.v1.Descriptor.match:type_name -> quotalease.v1.DescriptorEntry
+	20, // 31: quotalease.v1.Operation.takes:type_name -> quotalease.v1.Take
+	24, // 32: quotalease.v1.Operation.outage:type_name -> quotalease.v1.Outage
+	19, // 33: quotalease.v1.Operation.defer:type_name -> quotalease.v1.Deferral
+	23, // 34: quotalease.v1.Dimension.period:type_name -> quotalease.v1.Period
+	24, // 35: quotalease.v1.Dimension.outage:type_name -> quotalease.v1.Outage
+	25, // 36: quotalease.v1.Dimension.cold:type_name -> quotalease.v1.Cold
+	22, // 37: quotalease.v1.Dimension.rate:type_name -> quotalease.v1.Rate
+	22, // 38: quotalease.v1.Outage.rate:type_name -> quotalease.v1.Rate
+	22, // 39: quotalease.v1.LocalLimit.rate:type_name -> quotalease.v1.Rate
+	29, // 40: quotalease.v1.WatchReply.notices:type_name -> quotalease.v1.Notice
+	2,  // 41: quotalease.v1.Notice.key:type_name -> quotalease.v1.Key
+	3,  // 42: quotalease.v1.Notice.window:type_name -> quotalease.v1.Window
+	30, // 43: quotalease.v1.Notice.lines:type_name -> quotalease.v1.LineNews
+	4,  // 44: quotalease.v1.SpendRequest.hello:type_name -> quotalease.v1.Hello
+	32, // 45: quotalease.v1.SpendRequest.items:type_name -> quotalease.v1.SpendItem
+	8,  // 46: quotalease.v1.SpendRequest.refunds:type_name -> quotalease.v1.Cancel
+	2,  // 47: quotalease.v1.SpendItem.key:type_name -> quotalease.v1.Key
+	11, // 48: quotalease.v1.SpendReply.decisions:type_name -> quotalease.v1.Decision
+	14, // 49: quotalease.v1.SpendReply.keys:type_name -> quotalease.v1.KeyState
+	4,  // 50: quotalease.v1.DeferRequest.hello:type_name -> quotalease.v1.Hello
+	35, // 51: quotalease.v1.DeferRequest.items:type_name -> quotalease.v1.DeferItem
+	1,  // 52: quotalease.v1.DeferItem.step:type_name -> quotalease.v1.DeferItem.Step
+	37, // 53: quotalease.v1.DeferReply.standings:type_name -> quotalease.v1.Standing
+	13, // 54: quotalease.v1.Standing.fault:type_name -> quotalease.v1.Fault
+	5,  // 55: quotalease.v1.LeaseService.Sync:input_type -> quotalease.v1.SyncRequest
+	27, // 56: quotalease.v1.LeaseService.Watch:input_type -> quotalease.v1.WatchRequest
+	31, // 57: quotalease.v1.LeaseService.Spend:input_type -> quotalease.v1.SpendRequest
+	34, // 58: quotalease.v1.LeaseService.Defer:input_type -> quotalease.v1.DeferRequest
+	10, // 59: quotalease.v1.LeaseService.Sync:output_type -> quotalease.v1.SyncReply
+	28, // 60: quotalease.v1.LeaseService.Watch:output_type -> quotalease.v1.WatchReply
+	33, // 61: quotalease.v1.LeaseService.Spend:output_type -> quotalease.v1.SpendReply
+	36, // 62: quotalease.v1.LeaseService.Defer:output_type -> quotalease.v1.DeferReply
+	59, // [59:63] is the sub-list for method output_type
+	55, // [55:59] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_lease_proto_init() }
@@ -2920,8 +3468,8 @@ func file_quotalease_v1_lease_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_lease_proto_rawDesc), len(file_quotalease_v1_lease_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   30,
+			NumEnums:      2,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

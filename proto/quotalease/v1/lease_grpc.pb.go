@@ -29,6 +29,7 @@ const (
 	LeaseService_Sync_FullMethodName  = "/quotalease.v1.LeaseService/Sync"
 	LeaseService_Watch_FullMethodName = "/quotalease.v1.LeaseService/Watch"
 	LeaseService_Spend_FullMethodName = "/quotalease.v1.LeaseService/Spend"
+	LeaseService_Defer_FullMethodName = "/quotalease.v1.LeaseService/Defer"
 )
 
 // LeaseServiceClient is the client API for LeaseService service.
@@ -43,6 +44,8 @@ type LeaseServiceClient interface {
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchReply], error)
 	// Spend is the exact lane: each item is recorded before it is allowed.
 	Spend(ctx context.Context, in *SpendRequest, opts ...grpc.CallOption) (*SpendReply, error)
+	// Defer lets callers wait their turn: they join a line, ask for their place and leave.
+	Defer(ctx context.Context, in *DeferRequest, opts ...grpc.CallOption) (*DeferReply, error)
 }
 
 type leaseServiceClient struct {
@@ -92,6 +95,16 @@ func (c *leaseServiceClient) Spend(ctx context.Context, in *SpendRequest, opts .
 	return out, nil
 }
 
+func (c *leaseServiceClient) Defer(ctx context.Context, in *DeferRequest, opts ...grpc.CallOption) (*DeferReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeferReply)
+	err := c.cc.Invoke(ctx, LeaseService_Defer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LeaseServiceServer is the server API for LeaseService service.
 // All implementations must embed UnimplementedLeaseServiceServer
 // for forward compatibility.
@@ -104,6 +117,8 @@ type LeaseServiceServer interface {
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchReply]) error
 	// Spend is the exact lane: each item is recorded before it is allowed.
 	Spend(context.Context, *SpendRequest) (*SpendReply, error)
+	// Defer lets callers wait their turn: they join a line, ask for their place and leave.
+	Defer(context.Context, *DeferRequest) (*DeferReply, error)
 	mustEmbedUnimplementedLeaseServiceServer()
 }
 
@@ -122,6 +137,9 @@ func (UnimplementedLeaseServiceServer) Watch(*WatchRequest, grpc.ServerStreaming
 }
 func (UnimplementedLeaseServiceServer) Spend(context.Context, *SpendRequest) (*SpendReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Spend not implemented")
+}
+func (UnimplementedLeaseServiceServer) Defer(context.Context, *DeferRequest) (*DeferReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Defer not implemented")
 }
 func (UnimplementedLeaseServiceServer) mustEmbedUnimplementedLeaseServiceServer() {}
 func (UnimplementedLeaseServiceServer) testEmbeddedByValue()                      {}
@@ -191,6 +209,24 @@ func _LeaseService_Spend_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LeaseService_Defer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeferRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LeaseServiceServer).Defer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LeaseService_Defer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LeaseServiceServer).Defer(ctx, req.(*DeferRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // LeaseService_ServiceDesc is the grpc.ServiceDesc for LeaseService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -205,6 +241,10 @@ var LeaseService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Spend",
 			Handler:    _LeaseService_Spend_Handler,
+		},
+		{
+			MethodName: "Defer",
+			Handler:    _LeaseService_Defer_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
