@@ -143,7 +143,7 @@ func (b *Book) decidable(id ID, account AccountID, terms Terms) (*Account, time.
 // decidableAhead is decidable for what may concern the next window too, if that begins within
 // lead.
 func (b *Book) decidableAhead(id ID, account AccountID, terms Terms, lead time.Duration) (*Account, time.Time, error) {
-	if err := b.checkID(id, account); err != nil {
+	if err := b.checkID(id); err != nil {
 		return nil, time.Time{}, err
 	}
 	if b.loaded.ClockSuspect {
@@ -262,19 +262,15 @@ func (b *Book) holds(id AccountID, agent ID) Units {
 	return sum
 }
 
-// checkID refuses an id that a new record in an account may not have. Its time must be readable:
-// an id is forgotten only when it is too old, or a repeat would be decided anew. A reading that
-// cannot be trusted makes no id too old: an ask whose withdrawal was refused so would be granted
-// later.
-func (b *Book) checkID(id ID, account AccountID) error {
+// checkID refuses an id that a new record may not have. Its time must be readable: an id is
+// forgotten only when it is too old, or a repeat would be decided anew. A reading that cannot be
+// trusted makes no id too old: an ask whose withdrawal was refused so would be granted later.
+func (b *Book) checkID(id ID) error {
 	if id.Version() != 7 {
 		return refuse(CodeInvalid, id, "id", "a UUID of version 7")
 	}
-	if a := b.accounts[account]; a == nil || b.tooOld(id, a) {
-		switch {
-		case a == nil:
-			return ErrNotLocked
-		case b.loaded.ClockSuspect:
+	if b.tooOld(id) {
+		if b.loaded.ClockSuspect {
 			return ErrClock
 		}
 		return refuse(CodeTooOld, id, "id", "an id of the last %s", b.loaded.Retention)
@@ -282,10 +278,15 @@ func (b *Book) checkID(id ID, account AccountID) error {
 	return nil
 }
 
-// tooOld reports an id from before the ledger's memory of an account. Its clock decides, which
-// does not go back: what was too old, and forgotten, does not become young again.
-func (b *Book) tooOld(id ID, a *Account) bool {
-	return b.loaded.Retention > 0 && idTime(id).Before(b.nowAt(a).Add(-b.loaded.Retention))
+// tooOld reports an id from before the ledger's memory.
+func (b *Book) tooOld(id ID) bool {
+	return b.loaded.Retention > 0 && idTime(id).Before(b.loaded.Now.Add(-b.loaded.Retention))
+}
+
+// forgettable reports an id that will be too old whatever the clock reads next: it may go back by
+// as much as it may be wrong, and what was forgotten must not become young again.
+func (b *Book) forgettable(id ID) bool {
+	return b.loaded.Retention > 0 && idTime(id).Before(b.loaded.Now.Add(-b.loaded.Retention-MaxClockSkew))
 }
 
 // idTime is the millisecond clock in a UUIDv7.

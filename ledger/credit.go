@@ -75,7 +75,7 @@ func (b *Book) adjust(x Adjustment, kind GrantKind, apply func(*Account) (Units,
 	if g, ok := b.grants[x.ID]; ok {
 		return b.repeat(g, g.Kind == kind && g.Account == x.Account && g.Asked == x.Units)
 	}
-	if err := b.checkID(x.ID, x.Account); err != nil {
+	if err := b.checkID(x.ID); err != nil {
 		return Answer{}, err
 	}
 	if b.loaded.ClockSuspect {

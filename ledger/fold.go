@@ -20,7 +20,7 @@ func (b *Book) Fold(id AccountID, before time.Time) (int, error) {
 	n := 0
 	sum := b.foldedTallies[id]
 	for _, g := range b.ofAccount[id] {
-		if !g.Foldable(a.Kind) || !g.UpdatedAt.Before(before) || !b.tooOld(g.ID, a) {
+		if !g.Foldable(a.Kind) || !g.UpdatedAt.Before(before) || !b.forgettable(g.ID) {
 			continue
 		}
 		next, err := sum.plus(g.Tally(), 1)
@@ -34,10 +34,6 @@ func (b *Book) Fold(id AccountID, before time.Time) (int, error) {
 		n++
 	}
 	if n > 0 {
-		if !b.loaded.ClockSuspect {
-			a.Clock = b.nowAt(a) // what is forgotten now is too old from now on
-			b.dirtyAccounts[id] = true
-		}
 		b.foldedTallies[id] = sum
 		b.ofAccount[id] = slices.DeleteFunc(b.ofAccount[id], func(g *Grant) bool { return b.folded[g.ID] })
 	}
