@@ -283,6 +283,12 @@ func (b *Book) tooOld(id ID) bool {
 	return b.loaded.Retention > 0 && idTime(id).Before(b.loaded.Now.Add(-b.loaded.Retention))
 }
 
+// forgettable reports an id that will be too old whatever the clock reads next: it may go back by
+// as much as it may be wrong, and what was forgotten must not become young again.
+func (b *Book) forgettable(id ID) bool {
+	return b.loaded.Retention > 0 && idTime(id).Before(b.loaded.Now.Add(-b.loaded.Retention-MaxClockSkew))
+}
+
 // idTime is the millisecond clock in a UUIDv7.
 func idTime(id ID) time.Time {
 	var ms int64

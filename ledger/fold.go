@@ -20,7 +20,7 @@ func (b *Book) Fold(id AccountID, before time.Time) (int, error) {
 	n := 0
 	sum := b.foldedTallies[id]
 	for _, g := range b.ofAccount[id] {
-		if !g.Foldable(a.Kind) || !g.UpdatedAt.Before(before) || !b.tooOld(g.ID) {
+		if !g.Foldable(a.Kind) || !g.UpdatedAt.Before(before) || !b.forgettable(g.ID) {
 			continue
 		}
 		next, err := sum.plus(g.Tally(), 1)

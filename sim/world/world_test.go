@@ -132,6 +132,8 @@ func TestSeedsThatOnceBrokeAPromise(t *testing.T) {
 		15541: "a renewal while the ledger's clock stood still, then a jump",
 		17043: "a spend was too old to be taken back",
 		21569: "one of two copies took back what the other one had settled",
+		34565: "a forgotten id became young again when the ledger's clock went back",
+		45445: "the same, in another window's account",
 		25597: "a withdrawal found no policy, and its ask came when there was one again",
 	} {
 		if r := Run(seed, DefaultEvents, nil); r.Fault != nil {
