@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/agent/local"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -30,6 +31,32 @@ func (a *Agent) TakeKeys(ctx context.Context, takes []core.KeyCost) (quota.Key, 
 			return quota.Key{}, Decision{}, &quota.FieldError{Field: "cost", Allowed: "a whole number from 1 to " + strconv.Itoa(MaxCost)}
 		}
 	}
+	first := takes[0].Key
+	p, err := a.localPlan(ctx, first.Tenant, first.Dimension)
+	if err != nil {
+		return first, Decision{}, err
+	}
+	decided := first
+	leased := func() (d Decision, err error) {
+		decided, d, err = a.takeKeys(ctx, takes)
+		return d, err
+	}
+	var charges []local.Charge
+	for _, t := range takes {
+		charges = p.Dimension(charges, t.Key, t.Cost, 1)
+	}
+	if len(charges) == 0 {
+		d, err := leased()
+		return decided, d, err
+	}
+	d, err := a.guard(ctx, p, charges, leased)
+	if err == nil && !d.Allowed && d.Dimension != decided.Dimension { // a local limit's
+		decided.Dimension = d.Dimension
+	}
+	return decided, d, err
+}
+
+func (a *Agent) takeKeys(ctx context.Context, takes []core.KeyCost) (quota.Key, Decision, error) {
 	if pieces, ok := a.held(takes); ok {
 		if key, d, ok := a.takePieces(pieces); ok {
 			return key, d, nil
@@ -37,7 +64,7 @@ func (a *Agent) TakeKeys(ctx context.Context, takes []core.KeyCost) (quota.Key, 
 	}
 	o, err := a.askAll(ctx, &core.Group{Keys: takes})
 	if err != nil {
-		return quota.Key{}, Decision{}, err
+		return takes[0].Key, Decision{}, err
 	}
 	if o.Key.Dimension == "" { // nothing was decided on any key
 		o.Key = takes[0].Key

@@ -152,7 +152,7 @@ type Charge struct {
 // Dimension adds the limits of a take from a key's dimension. times is how often the whole request
 // asks for what it asks for. Nothing is taken yet.
 func (p *Plan) Dimension(charges []Charge, key quota.Key, cost, times int64) []Charge {
-	for _, l := range p.dimensions[key.Dimension] {
+	for _, l := range p.dimensions[quota.BaseDimension(key.Dimension)] {
 		charges = l.charge(charges, key.Tenant, cost, times)
 	}
 	return charges
