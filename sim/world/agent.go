@@ -191,7 +191,6 @@ func (n *node) sync(req *pb.SyncRequest) {
 	n.syncing = true
 	n.syncs++
 	n.sent(req)
-	was := n.core.Incarnation()
 	n.call(func(cp *controlplane.ControlPlane) (any, error) {
 		reply, err := cp.Desk().Sync(context.Background(), req)
 		if err != nil {
@@ -212,6 +211,7 @@ func (n *node) sync(req *pb.SyncRequest) {
 			n.sayUnlessNothing("hears", syncWords(got))
 		}
 		n.hearsSync(req, got)
+		was := n.core.Incarnation()
 		n.core.SyncDone(n.clock(), got)
 		if n.twin != nil {
 			n.twin.core.SyncDone(n.clock(), got)

@@ -134,6 +134,7 @@ func TestSeedsThatOnceBrokeAPromise(t *testing.T) {
 		21569: "one of two copies took back what the other one had settled",
 		34565: "a forgotten id became young again when the ledger's clock went back",
 		45445: "the same, in another window's account",
+		56891: "a copy was renamed by one of two Syncs in flight, and taken for renamed by both",
 		25597: "a withdrawal found no policy, and its ask came when there was one again",
 	} {
 		if r := Run(seed, DefaultEvents, nil); r.Fault != nil {
