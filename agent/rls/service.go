@@ -15,10 +15,12 @@ import (
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
-// How long a request may wait for a lease. A proxy gives a rate limit service 20 ms unless it
-// is told otherwise, and takes no answer for a reason to let pass.
+// Patience is how long a request may wait for a lease unless the service is told otherwise. A
+// proxy gives a rate limit service 20 ms unless it is told otherwise, and takes no answer for a
+// reason to let pass.
+const Patience = 15 * time.Millisecond
+
 const (
-	patience      = 15 * time.Millisecond
 	travel        = 5 * time.Millisecond // what is left of the caller's time for the way back
 	leastPatience = time.Millisecond     // so that a lease is at least asked for
 )
@@ -35,11 +37,17 @@ type Agent interface {
 // Service answers ShouldRateLimit.
 type Service struct {
 	rlspb.UnimplementedRateLimitServiceServer
-	agent Agent
+	agent    Agent
+	patience time.Duration
 }
 
 // New returns the service before an agent.
-func New(a Agent) *Service { return &Service{agent: a} }
+func New(a Agent) *Service { return NewPatient(a, Patience) }
+
+// NewPatient returns a service for proxies that wait for longer than they do as a rule.
+func NewPatient(a Agent, patience time.Duration) *Service {
+	return &Service{agent: a, patience: patience}
+}
 
 // Register adds the service to a server.
 func (s *Service) Register(server grpc.ServiceRegistrar) {
@@ -60,7 +68,7 @@ func (s *Service) ShouldRateLimit(ctx context.Context, req *rlspb.RateLimitReque
 	if bad != nil {
 		return nil, invalid(bad)
 	}
-	ctx, done := patient(ctx)
+	ctx, done := s.patient(ctx)
 	defer done()
 	v, err := decide(ctx, s.agent, items)
 	if err != nil {
@@ -70,9 +78,9 @@ func (s *Service) ShouldRateLimit(ctx context.Context, req *rlspb.RateLimitReque
 }
 
 // patient is a context that ends early enough for an answer.
-func patient(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *Service) patient(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, limited := ctx.Deadline()
-	ctx, done := context.WithTimeout(ctx, patience)
+	ctx, done := context.WithTimeout(ctx, s.patience)
 	if !limited {
 		return ctx, done
 	}

@@ -26,6 +26,7 @@ type agentFlags struct {
 	controlPlanes            []string
 	maxKeys                  int
 	stopTimeout              time.Duration
+	patience                 time.Duration
 	identity                 identityFlags
 }
 
@@ -55,6 +56,7 @@ address that others can reach needs TLS, --verified-callers and such a source.`,
 	flags.StringVar(&f.name, "name", "", "name for people (default the host's)")
 	flags.StringSliceVar(&f.controlPlanes, "control-plane", []string{defaultServer}, "control plane replica, host:port; may be repeated")
 	flags.StringVar(&f.stateDir, "state-dir", "", "directory in which the terms of policy are kept, for a start without a control plane (default none)")
+	flags.DurationVar(&f.patience, "rls-patience", rls.Patience, "longest that Envoy's rate limit service waits for a lease; below Envoy's own timeout")
 	flags.IntVar(&f.maxKeys, "max-keys", 1_000_000, "keys held at most")
 	f.identity.register(flags)
 	bound := sh.stopWithStdin(cmd)
@@ -75,6 +77,9 @@ func (sh *shell) runAgent(ctx context.Context, f agentFlags) error {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if f.patience < time.Millisecond || f.patience > time.Minute {
+		return misuse("--rls-patience: %s; allowed: 1ms to 1m", f.patience)
+	}
 	if f.maxKeys < 1 {
 		return misuse("--max-keys: %d; allowed: 1 or more", f.maxKeys)
 	}
@@ -115,7 +120,7 @@ func (sh *shell) runAgent(ctx context.Context, f agentFlags) error {
 	var watching sync.WaitGroup
 	watching.Go(func() { known.watch(inner) })
 	defer watching.Wait()
-	err = open.serve(ctx, rpc.NewServer(a, known.options(f.identity.verifiedCallers), rls.New(a).Register).Serve, handler)
+	err = open.serve(ctx, rpc.NewServer(a, known.options(f.identity.verifiedCallers), rls.NewPatient(a, f.patience).Register).Serve, handler)
 	stop()
 	if runErr := <-running; runErr != nil && err == nil {
 		err = fmt.Errorf("run the agent: %w", runErr)
