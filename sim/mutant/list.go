@@ -80,7 +80,7 @@ func List() []Mutant {
 			{"ledger/slots.go", "later(g.EndsAt, g.ClosesAt.Add(terms.MaxHold))", "later(g.EndsAt, g.ClosesAt)"}}},
 		{"work begins on an ended lease", []Edit{{"agent/core/slots.go", "return !l.retired && now < l.deadline }", "return !l.retired }"}, {"agent/core/slots.go", "now >= l.deadline || c.stopping) {", "c.stopping) {"}}},
 		{"slots given back while work runs on them", []Edit{{"agent/core/slots.go", "	l.retired = true\n	l.back = l.amount - l.inUse", "	l.retired = true\n	l.back = l.amount"}}},
-		{"slots held too long", []Edit{{"agent/core/groupspend.go", "if h.lease.amount > 0 && now >= h.lease.deadline {", "if h.lease.amount < 0 && now >= h.lease.deadline {"}}},
+		{"slots held too long", []Edit{{"agent/core/groupspend.go", "if now >= h.lease.deadline {", "if h.lease.amount < 0 && now >= h.lease.deadline {"}}},
 		{"a credit counts twice", []Edit{{"ledger/credit.go", "		a.Credit += x.Units\n", "		a.Credit += 2 * x.Units\n"}}},
 		{"more released than asked for", []Edit{{"ledger/credit.go", "part := min(left, g.Tally().Held)", "part := g.Tally().Held"}}},
 		{"a statement is not amended", []Edit{{"ledger/statement.go", "if was == is && !first && !final {", "if !first && !final {"}}},
