@@ -48,7 +48,9 @@ func overLoopback(t *testing.T, text string, test func(w *world)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer run(func(ctx context.Context) error { return rpc.NewServer(a, nil, rls.NewPatient(a, time.Minute).Register).Serve(ctx, l) })()
+	defer run(func(ctx context.Context) error {
+		return rpc.NewServer(a, nil, rls.NewPatient(a, time.Minute).Register).Serve(ctx, l)
+	})()
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
