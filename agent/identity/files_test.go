@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,12 +15,30 @@ import (
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
+// written is a log that may be read while it is written.
+type written struct {
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+func (w *written) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p)
+}
+
+func (w *written) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
 // following runs a verifier of an API key file in a bubble.
-func following(t *testing.T, text string, test func(t *testing.T, v *Verifier, path string, log *bytes.Buffer)) {
+func following(t *testing.T, text string, test func(t *testing.T, v *Verifier, path string, log *written)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		path := file(t, "keys", text)
-		var log bytes.Buffer
+		var log written
 		v, err := New(Config{KeysFile: path, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
@@ -41,10 +60,10 @@ func later() {
 func TestFilesAreFollowed(t *testing.T) {
 	t.Parallel()
 	const fresh = "fresh-key-0123456789abcdef"
-	following(t, hashOf(acmeKey)+" acme\n", func(t *testing.T, v *Verifier, path string, log *bytes.Buffer) {
+	following(t, hashOf(acmeKey)+" acme\n", func(t *testing.T, v *Verifier, path string, log *written) {
 		later()
 		somebody(t, v, from("192.0.2.7", "X-Api-Key", acmeKey), "acme")
-		if log.Len() != 0 {
+		if log.String() != "" {
 			t.Errorf("nothing changed, yet the log says %s", log)
 		}
 		rewrite(t, path, hashOf(fresh)+" acme\n")
@@ -56,7 +75,7 @@ func TestFilesAreFollowed(t *testing.T) {
 
 func TestABadFileChangesNothing(t *testing.T) {
 	t.Parallel()
-	following(t, hashOf(acmeKey)+" acme\n", func(t *testing.T, v *Verifier, path string, log *bytes.Buffer) {
+	following(t, hashOf(acmeKey)+" acme\n", func(t *testing.T, v *Verifier, path string, log *written) {
 		rewrite(t, path, "my-secret-key acme\n")
 		later()
 		later()
