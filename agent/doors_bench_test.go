@@ -67,20 +67,12 @@ func benchAgent(b *testing.B) *embed.Agent {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() {
-		if err := control.Close(); err != nil {
-			b.Error(err)
-		}
-	})
+	atEnd(b, control.Close)
 	a, err := embed.Start(b.Context(), embed.Config{ControlPlanes: []string{control.Addr()}, Region: "eu"})
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() {
-		if err := a.Close(); err != nil {
-			b.Error(err)
-		}
-	})
+	atEnd(b, a.Close)
 	for a.Ready() != nil {
 		time.Sleep(time.Millisecond)
 	}
@@ -200,9 +192,7 @@ func webDoor(b *testing.B, a *embed.Agent) http.Handler {
 // would be the machine's.
 func serveGRPC(b *testing.B, a *embed.Agent) net.Listener {
 	b.Helper()
-	l, s := listen(b), rpc.NewServer(a, nil, rls.NewPatient(a, time.Minute).Register)
-	own(b, func(ctx context.Context) error { return s.Serve(ctx, l) })
-	return l
+	return serve(b, rpc.NewServer(a, nil, rls.NewPatient(a, time.Minute).Register).Serve)
 }
 
 var emptyHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -251,12 +241,13 @@ func (emptyServer) ShouldRateLimit(context.Context, *rlspb.RateLimitRequest) (*r
 
 func serveEmpty(b *testing.B, options ...grpc.ServerOption) net.Listener {
 	b.Helper()
-	l, s := listen(b), grpc.NewServer(options...)
+	s := grpc.NewServer(options...)
 	pb.RegisterDecisionServiceServer(s, emptyServer{})
 	rlspb.RegisterRateLimitServiceServer(s, emptyServer{})
-	own(b, func(context.Context) error { return s.Serve(l) })
-	b.Cleanup(s.Stop)
-	return l
+	return serve(b, func(ctx context.Context, l net.Listener) error {
+		defer context.AfterFunc(ctx, s.Stop)()
+		return s.Serve(l)
+	})
 }
 
 func takes(b *testing.B, l net.Listener, tenant string) func() error {
@@ -271,34 +262,33 @@ func takes(b *testing.B, l net.Listener, tenant string) func() error {
 	}
 }
 
-func listen(b *testing.B) net.Listener {
-	b.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	return l
-}
-
 func overTCP(b *testing.B, l net.Listener) *grpc.ClientConn {
 	b.Helper()
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = conn.Close() })
+	atEnd(b, conn.Close)
 	return conn
 }
 
-// own runs what serves, and waits for it.
-func own(b *testing.B, serve func(context.Context) error) {
+// serve runs a server on a port of its own, and waits for it at the end.
+func serve(b *testing.B, with func(context.Context, net.Listener) error) net.Listener {
 	b.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	over := make(chan error, 1)
-	go func() { over <- serve(ctx) }()
+	go func() { over <- with(ctx, l) }()
+	atEnd(b, func() error { stop(); return <-over })
+	return l
+}
+
+func atEnd(b *testing.B, end func() error) {
 	b.Cleanup(func() {
-		stop()
-		if err := <-over; err != nil {
+		if err := end(); err != nil {
 			b.Error(err)
 		}
 	})
