@@ -11,7 +11,7 @@ import (
 func caller(c *local.Caller) field {
 	var bytes *int64
 	of := callerFields(c, &bytes)
-	return field{"caller", "{route, actor, api_key, address, bytes}", objectOf(of), func(name string, value json.RawMessage) error {
+	return field{"caller", "{route, actor, api_key, address, bytes}", func() schema { return objectOf(of) }, func(name string, value json.RawMessage) error {
 		err := readObject(value, name, name+".", of)
 		if bytes != nil {
 			c.Bytes = *bytes

@@ -20,8 +20,8 @@ const maxBody = 64 << 10
 // field is one name that a body may have, and what reads its value.
 type field struct {
 	name   string
-	kind   string // in words
-	schema schema // of the value, for the description of the door
+	kind   string        // in words
+	schema func() schema // of the value, for the description of the door; no request needs it
 	read   func(name string, value json.RawMessage) error
 }
 
@@ -43,24 +43,26 @@ func readBody(w http.ResponseWriter, r *http.Request, fields []field) error {
 // and text that a reader would mend is refused, because two tenants whose names are mended
 // alike would share a quota. whole names the object in a refusal, and prefix its fields.
 func readObject(text []byte, whole, prefix string, fields []field) error {
-	bad := &quota.FieldError{Field: whole, Allowed: "one JSON object in UTF-8: " + shape(fields)}
+	bad := func() error {
+		return &quota.FieldError{Field: whole, Allowed: "one JSON object in UTF-8: " + shape(fields)}
+	}
 	if !utf8.Valid(text) {
-		return bad
+		return bad()
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
-		return bad
+		return bad()
 	}
 	seen := map[string]bool{}
 	for dec.More() {
 		token, err := dec.Token()
 		name, isName := token.(string)
 		if err != nil || !isName {
-			return bad
+			return bad()
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
-			return bad
+			return bad()
 		}
 		if seen[name] {
 			return &quota.FieldError{Field: prefix + clip(name), Allowed: "given once"}
@@ -71,10 +73,10 @@ func readObject(text []byte, whole, prefix string, fields []field) error {
 		}
 	}
 	if _, err := dec.Token(); err != nil { // the closing brace
-		return bad
+		return bad()
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return bad
+		return bad()
 	}
 	return nil
 }
@@ -108,7 +110,7 @@ func names(fields []field) string {
 
 // text reads into s. Who leaves a field out says the same as who sends an empty one.
 func text(name string, s *string) field {
-	return field{name, "text", schema{"type": "string"}, func(name string, value json.RawMessage) error {
+	return field{name, "text", func() schema { return schema{"type": "string"} }, func(name string, value json.RawMessage) error {
 		if value[0] != '"' || json.Unmarshal(value, s) != nil || strings.ContainsRune(*s, utf8.RuneError) {
 			return &quota.FieldError{Field: name, Allowed: "text, without U+FFFD and unpaired surrogates"}
 		}
@@ -118,7 +120,7 @@ func text(name string, s *string) field {
 
 // optionalText reads into what is nil if it is not given.
 func optionalText(name string, s **string) field {
-	return field{name, "text", schema{"type": "string"}, func(name string, value json.RawMessage) error {
+	return field{name, "text", func() schema { return schema{"type": "string"} }, func(name string, value json.RawMessage) error {
 		*s = new(string)
 		return text(name, *s).read(name, value)
 	}}
@@ -126,7 +128,8 @@ func optionalText(name string, s **string) field {
 
 // whole reads a number from least to most into what is nil if it is not given.
 func whole(name string, n **int64, least, most int64) field {
-	return field{name, "whole number", schema{"type": "integer", "minimum": least, "maximum": most}, func(name string, value json.RawMessage) error {
+	form := func() schema { return schema{"type": "integer", "minimum": least, "maximum": most} }
+	return field{name, "whole number", form, func(name string, value json.RawMessage) error {
 		parsed, ok := readWhole(string(value))
 		if !ok || parsed < least || parsed > most {
 			return &quota.FieldError{Field: name, Allowed: door.Whole(least, most)}
@@ -138,7 +141,7 @@ func whole(name string, n **int64, least, most int64) field {
 
 // truth reads true or false.
 func truth(name string, b *bool) field {
-	return field{name, "true or false", schema{"type": "boolean"}, func(name string, value json.RawMessage) error {
+	return field{name, "true or false", func() schema { return schema{"type": "boolean"} }, func(name string, value json.RawMessage) error {
 		switch string(value) {
 		case "true", "false":
 			*b = value[0] == 't'
@@ -150,7 +153,9 @@ func truth(name string, b *bool) field {
 
 // list reads each element by one. It may hold 1 to most of them, each an object of fields.
 func list(name, kind string, most int, of []field, one func(name string, value json.RawMessage) error) field {
-	many := schema{"type": "array", "minItems": 1, "maxItems": most, "items": objectOf(of)}
+	many := func() schema {
+		return schema{"type": "array", "minItems": 1, "maxItems": most, "items": objectOf(of)}
+	}
 	return field{name, "list of " + kind, many, func(name string, value json.RawMessage) error {
 		bad := &quota.FieldError{Field: name, Allowed: "a list of 1 to " + strconv.Itoa(most) + " " + kind}
 		var elements []json.RawMessage

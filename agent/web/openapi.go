@@ -67,7 +67,7 @@ func (d *describer) operation(p path) schema {
 	}
 	var parameters []schema
 	for _, f := range p.query {
-		parameters = append(parameters, schema{"name": f.name, "in": "query", "schema": named(f.name, f.schema)})
+		parameters = append(parameters, schema{"name": f.name, "in": "query", "schema": named(f.name, f.schema())})
 	}
 	for _, name := range p.headers {
 		parameters = append(parameters, schema{"name": name, "in": "header", "description": headerWords[name].words, "schema": headerWords[name].form})
@@ -175,7 +175,7 @@ func typeOf(t reflect.Type) schema {
 func objectOf(fields []field) schema {
 	properties := schema{}
 	for _, f := range fields {
-		properties[f.name] = named(f.name, f.schema)
+		properties[f.name] = named(f.name, f.schema())
 	}
 	return schema{"type": "object", "properties": properties, "additionalProperties": false}
 }

@@ -54,7 +54,7 @@ var paths = []path{
 		ok:   released{}, answers: naming},
 	{name: "/v1/check", method: http.MethodGet, serve: (*handler).check,
 		does:    "Take for a proxy, which acts on the status alone, so that here a denied cost of 0 is 429 too. With style=nginx everything but 200 and 401 is 403, and X-Quota-Status has the real status.",
-		query:   []field{text("dimension", new(string)), {name: "style", schema: schema{"enum": []string{"nginx"}}}},
+		query:   []field{text("dimension", new(string)), {name: "style", schema: func() schema { return schema{"enum": []string{"nginx"}} }}},
 		headers: []string{TenantHeader, DimensionHeader, CostHeader},
 		answers: map[int]any{400: answer.Refusal{}, 401: answer.Refusal{}, 403: []any{answer.Denial{}, answer.Outage{}, answer.Refusal{}}, 429: answer.Denial{}, 500: answer.Refusal{}, 503: answer.Outage{}}},
 	{name: "/healthz", method: http.MethodGet, head: true, serve: (*handler).live, does: "Answers as long as the process lives.", ok: ""},
