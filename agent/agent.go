@@ -179,7 +179,7 @@ func (a *Agent) noteFast(k *core.Key, t *core.Taken, cost int64) {
 		a.low(k)
 	}
 	if t.Denied && cost > 0 { // a peek asked, and was told
-		a.seen.denied(k.ID.Dimension, t.Reason)
+		a.seen.denied(k.ID.Dimension, t.Reason, t.RetryIn)
 	}
 }
 
@@ -332,14 +332,14 @@ func (a *Agent) outcome(id quota.Key, cost int64, o core.Outcome) (Decision, err
 			return Decision{}, ErrStopped
 		default:
 		}
-		a.seen.denied(a.label(id.Dimension), quota.Unavailable)
+		a.seen.unavailable(a.label(id.Dimension))
 		return Decision{}, &UnavailableError{Key: id, RetryIn: o.RetryIn}
 	case o.Allowed:
 		if o.Reason == quota.OpenMode || o.Reason == quota.Extended {
 			a.wentOn(id, o.Reason)
 		}
 	case cost > 0:
-		a.seen.denied(id.Dimension, o.Reason)
+		a.seen.denied(id.Dimension, o.Reason, o.RetryIn)
 	}
 	return decision(id.Dimension, &o.Taken), nil
 }
