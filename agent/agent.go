@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -37,7 +36,7 @@ type Config struct {
 	SyncTimeout time.Duration // of one Sync or Spend, 2 s
 	StopTimeout time.Duration // most that a graceful stop takes, 5 s
 	MaxKeys     int           // keys held at most, 1,000,000
-	StateDir    string        // where the terms of policy are kept for a start in an outage; empty: nowhere
+	StateDir    string        // where the terms of policy and the names of hot keys are kept for the next start; empty: nowhere
 	TermsMaxAge time.Duration // older ones are not believed, 24 h
 	Logger      *slog.Logger  // none: discards
 	Metrics     prometheus.Registerer
@@ -82,6 +81,7 @@ type Agent struct {
 	acquiring claims
 	pacing    paces
 	terms     *keptTerms
+	hot       *keptHot
 
 	mu       sync.Mutex // guards what follows; never held across an Uplink call
 	core     *core.Core
@@ -122,16 +122,8 @@ func New(cfg Config, uplink Uplink) (*Agent, error) {
 		Name: cfg.Name, Region: cfg.Region, Random: rand.Reader, Wall: time.Now(), Start: a.now(), MaxKeys: cfg.MaxKeys,
 	})
 	a.table = a.core.Table
-	a.terms = &keptTerms{dir: cfg.StateDir, maxAge: cfg.TermsMaxAge, log: cfg.Logger}
-	if cfg.StateDir != "" {
-		if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
-			return nil, fmt.Errorf("make the state directory: %w", err)
-		}
-	}
-	if kept := a.terms.load(time.Now()); kept != nil {
-		if !a.core.Restore(a.now(), kept) || a.local.Apply(a.now(), kept) != nil {
-			a.log.Warn("ignoring the terms on disk: this version does not understand them")
-		}
+	if err := a.recall(time.Now()); err != nil {
+		return nil, err
 	}
 	a.seen = newMeters(a)
 	if cfg.Metrics != nil {
@@ -187,7 +179,7 @@ func (a *Agent) noteFast(k *core.Key, t *core.Taken, cost int64) {
 		a.low(k)
 	}
 	if t.Denied && cost > 0 { // a peek asked, and was told
-		a.seen.denied(k.ID.Dimension, t.Reason)
+		a.seen.denied(k.ID.Dimension, t.Reason, t.RetryIn)
 	}
 }
 
@@ -340,14 +332,14 @@ func (a *Agent) outcome(id quota.Key, cost int64, o core.Outcome) (Decision, err
 			return Decision{}, ErrStopped
 		default:
 		}
-		a.seen.denied(a.label(id.Dimension), quota.Unavailable)
+		a.seen.unavailable(a.label(id.Dimension))
 		return Decision{}, &UnavailableError{Key: id, RetryIn: o.RetryIn}
 	case o.Allowed:
 		if o.Reason == quota.OpenMode || o.Reason == quota.Extended {
 			a.wentOn(id, o.Reason)
 		}
 	case cost > 0:
-		a.seen.denied(id.Dimension, o.Reason)
+		a.seen.denied(id.Dimension, o.Reason, o.RetryIn)
 	}
 	return decision(id.Dimension, &o.Taken), nil
 }
@@ -379,21 +371,6 @@ func (a *Agent) wentOn(id quota.Key, mode quota.Reason) {
 		}
 		a.log.Warn("allowing without a lease: outage mode "+word, "dimension", id.Dimension)
 	}
-}
-
-// Ready reports nil once the agent knows its policy and until it stops. An outage does not
-// change that: the agent goes on deciding as policy says, and to send its callers elsewhere
-// would help nobody when every agent has lost contact.
-func (a *Agent) Ready() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.core.Stopping() {
-		return ErrStopped
-	}
-	if a.core.PolicyVersion() == 0 {
-		return errors.New("no policy yet: the control plane has not been reached, or has none")
-	}
-	return nil
 }
 
 func kick(c chan struct{}) {

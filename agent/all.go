@@ -201,7 +201,7 @@ func (a *Agent) takePieces(pieces []core.Piece) (quota.Key, Decision, bool) {
 	}
 	id := pieces[at].Key.ID
 	if t.Denied {
-		a.seen.denied(id.Dimension, t.Reason)
+		a.seen.denied(id.Dimension, t.Reason, t.RetryIn)
 		return id, decision(id.Dimension, &t), true
 	}
 	for i := range pieces {

@@ -79,6 +79,15 @@
 //   - An outage gives no ticket, and a ticket in hand keeps its place.
 //     (TestR4_5AnOutageGivesNoTicketAndTakesNoPlace)
 //   - Bad input names its field and makes no state. (TestBadInputNamesTheFieldAndMakesNoState)
+//   - A replacement is ready once the keys that were hot hold leases, or soon whatever happens; what is
+//     on disk of them is believed only if it is whole and fresh. A rolling restart denies nobody
+//     while units are free, and callers of a killed agent lack at most what it held.
+//     (TestHotKeysOutliveARestart, TestAnAgentThatIsKilledLeavesTheHotKeysOfAMinuteAgo,
+//     TestAnOutageKeepsNoReplacementFromBeingReady, TestHotKeysThatCannotBeBelievedAreIgnored,
+//     FuzzReadHot, TestARollingRestartUnderLoadDeniesNobodyWhileUnitsAreFree,
+//     TestAKilledAgentsCallersGoToTheOther)
+//   - The metrics tell whether limits are too tight: what is denied, what remains, and when callers
+//     are told to come back. (TestR4_6LimitsAreMonitoredForBeingTooTight)
 //   - The number of metric series does not depend on the number of tenants,
 //     nor on what requests bring along. (TestM1MetricsDoNotGrowWithTenants,
 //     TestM1DerivedDimensionsMakeNoSeries)

@@ -14,6 +14,7 @@ import (
 type meters struct {
 	agent    *Agent
 	denial   *prometheus.CounterVec
+	retry    *prometheus.HistogramVec // what they were told
 	shadow   *prometheus.CounterVec
 	open     *prometheus.CounterVec
 	extended *prometheus.CounterVec
@@ -23,6 +24,8 @@ type meters struct {
 	slots    *prometheus.HistogramVec
 
 	running, lapsed *prometheus.Desc
+
+	remaining *prometheus.Desc
 
 	taken, inHand, faults, keys, waiting, contact, policy, offset *prometheus.Desc
 }
@@ -41,6 +44,10 @@ func newMeters(a *Agent) *meters {
 		denial: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quotalease_agent_denied_total", Help: "Takes not allowed, by reason; unavailable is an outage.",
 		}, []string{"dimension", "reason"}),
+		retry: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "quotalease_agent_retry_after_seconds", Help: "Time after which denied callers were told to come back, where one is known.",
+			Buckets: []float64{0.1, 1, 5, 15, 60, 300, 900, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600},
+		}, []string{"dimension"}),
 		shadow: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quotalease_agent_would_deny_total", Help: "Takes allowed that a limit which is only watched would have denied, by reason.",
 		}, []string{"dimension", "reason"}),
@@ -57,21 +64,31 @@ func newMeters(a *Agent) *meters {
 		extended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quotalease_agent_extended_total", Help: "Takes allowed from an emergency allowance, by outage mode extend.",
 		}, []string{"dimension"}),
-		taken:   desc("taken_units_total", "Units that callers were allowed, by the way they were had.", "dimension", "lane"),
-		inHand:  desc("in_hand_units", "Units that can be taken now.", "dimension"),
-		faults:  desc("faults_total", "Messages that the ledger refused.", "code"),
-		keys:    desc("keys", "Keys held."),
-		waiting: desc("waiting", "Callers waiting for units."),
-		contact: desc("contact_age_seconds", "Time since the ledger last answered."),
-		policy:  desc("policy_version", "Version of the policy in force here."),
-		offset:  desc("clock_offset_seconds", "The ledger's clock less this machine's wall clock, as estimated."),
+		taken:     desc("taken_units_total", "Units that callers were allowed, by the way they were had.", "dimension", "lane"),
+		remaining: desc("remaining_ratio", "Keys in use by the share of their limit that remains, as this agent knows it.", "dimension"),
+		inHand:    desc("in_hand_units", "Units that can be taken now.", "dimension"),
+		faults:    desc("faults_total", "Messages that the ledger refused.", "code"),
+		keys:      desc("keys", "Keys held."),
+		waiting:   desc("waiting", "Callers waiting for units."),
+		contact:   desc("contact_age_seconds", "Time since the ledger last answered."),
+		policy:    desc("policy_version", "Version of the policy in force here."),
+		offset:    desc("clock_offset_seconds", "The ledger's clock less this machine's wall clock, as estimated."),
 	}
 }
 
-// denied counts a take that was not allowed. The dimension is one that policy defines, or
-// "unknown" (see Agent.label).
-func (m *meters) denied(dimension string, reason quota.Reason) {
-	m.denial.WithLabelValues(quota.BaseDimension(dimension), string(reason)).Inc()
+// unavailable counts a take that an outage did not allow: it says nothing about a limit. The
+// dimension is one that policy defines, or "unknown" (see Agent.label).
+func (m *meters) unavailable(dimension string) {
+	m.denial.WithLabelValues(quota.BaseDimension(dimension), string(quota.Unavailable)).Inc()
+}
+
+// denied counts a take that a limit did not allow, and when its caller is to come back.
+func (m *meters) denied(dimension string, reason quota.Reason, retryIn time.Duration) {
+	dimension = quota.BaseDimension(dimension)
+	m.denial.WithLabelValues(dimension, string(reason)).Inc()
+	if retryIn > 0 {
+		m.retry.WithLabelValues(dimension).Observe(retryIn.Seconds())
+	}
 }
 
 // wouldDeny counts a take of a limit that is only watched, which would not have been allowed.
@@ -112,10 +129,10 @@ func (m *meters) Describe(ch chan<- *prometheus.Desc) {
 	m.shadow.Describe(ch)
 	m.open.Describe(ch)
 	m.extended.Describe(ch)
-	for _, h := range []*prometheus.HistogramVec{m.lane, m.waited, m.held, m.slots} {
+	for _, h := range []*prometheus.HistogramVec{m.retry, m.lane, m.waited, m.held, m.slots} {
 		h.Describe(ch)
 	}
-	for _, d := range []*prometheus.Desc{m.running, m.lapsed, m.taken, m.inHand, m.faults, m.keys, m.waiting, m.contact, m.policy, m.offset} {
+	for _, d := range []*prometheus.Desc{m.remaining, m.running, m.lapsed, m.taken, m.inHand, m.faults, m.keys, m.waiting, m.contact, m.policy, m.offset} {
 		ch <- d
 	}
 }
@@ -126,7 +143,7 @@ func (m *meters) Collect(ch chan<- prometheus.Metric) {
 	m.shadow.Collect(ch)
 	m.open.Collect(ch)
 	m.extended.Collect(ch)
-	for _, h := range []*prometheus.HistogramVec{m.lane, m.waited, m.held, m.slots} {
+	for _, h := range []*prometheus.HistogramVec{m.retry, m.lane, m.waited, m.held, m.slots} {
 		h.Collect(ch)
 	}
 	a := m.agent
@@ -147,6 +164,9 @@ func (m *meters) Collect(ch chan<- prometheus.Metric) {
 	}
 	for dimension, n := range stats.InHand {
 		gauge(m.inHand, float64(n), dimension)
+	}
+	for dimension, r := range stats.Remaining {
+		ch <- prometheus.MustNewConstHistogram(m.remaining, r.Keys, r.Sum, r.UpTo(), dimension)
 	}
 	for dimension, n := range stats.Running {
 		gauge(m.running, float64(n), dimension)

@@ -152,7 +152,7 @@ func (a *Agent) localDenial(p *local.Plan, v *local.Verdict) Decision {
 	if v.Outcome == local.TooLarge && l.Most() > 0 {
 		d.Reason, d.Largest = quota.TooLarge, l.Most()
 	}
-	a.seen.denied(l.Name, d.Reason)
+	a.seen.denied(l.Name, d.Reason, d.RetryIn)
 	return d
 }
 

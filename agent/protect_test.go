@@ -3,8 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/agent/local"
@@ -197,11 +196,11 @@ func TestWhatAPanicLeavesBehindGoesBack(t *testing.T) {
 func TestLocalLimitsAreAmongTheTermsOnDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	text, err := writeTerms(time.Now(), &pb.Catalogue{PolicyVersion: 3, LocalLimits: []*pb.LocalLimit{localLimit("fixed_window", 1)}})
-	if err != nil {
-		t.Fatal(err)
+	body, err := proto.Marshal(&pb.Catalogue{PolicyVersion: 3, LocalLimits: []*pb.LocalLimit{localLimit("fixed_window", 1)}})
+	if err == nil {
+		err = termsFile.write(dir, time.Now(), body)
 	}
-	if err := os.WriteFile(filepath.Join(dir, termsFile), text, 0o600); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
@@ -24,7 +25,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	wg.Go(func() { a.sweepLoop(loops) })
 	wg.Go(func() { a.watchLoop(watching) })
 	wg.Go(func() { a.lineLoop(loops) })
-	<-ctx.Done()
+	hot := a.keepHot(ctx)
 	unwatch()
 	a.mu.Lock()
 	a.core.Stop(a.now())
@@ -32,6 +33,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	kick(a.syncKick)
 	kick(a.spendKick)
 	kick(a.lines.kick)
+	a.hot.keep(time.Now(), hot)
 	patience, over := context.WithTimeout(loops, a.cfg.StopTimeout)
 	defer over()
 	select {
@@ -46,6 +48,28 @@ func (a *Agent) Run(ctx context.Context) error {
 	cancel()
 	wg.Wait()
 	return nil
+}
+
+// hotEvery is how often the names of the hot keys are written: an agent that is killed leaves
+// those of a minute ago.
+const hotEvery = time.Minute
+
+// keepHot writes which keys are hot now and then until ctx ends, and returns which are then.
+func (a *Agent) keepHot(ctx context.Context) []quota.Key {
+	if a.hot.dir == "" {
+		<-ctx.Done()
+		return nil
+	}
+	for {
+		pause(ctx, nil, hotEvery)
+		a.mu.Lock()
+		hot := a.core.Hot(a.now(), maxHot)
+		a.mu.Unlock()
+		if ctx.Err() != nil {
+			return hot
+		}
+		a.hot.keep(time.Now(), hot)
+	}
 }
 
 // syncLoop has one Sync in flight at a time.

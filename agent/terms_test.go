@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -48,7 +47,7 @@ func TestAStartInAnOutageFollowsEachKeysMode(t *testing.T) {
 			t.Fatal(d, err)
 		}
 		stop()
-		info, err := os.Stat(filepath.Join(dir, termsFile))
+		info, err := os.Stat(termsFile.in(dir))
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Fatal(info, err)
 		}
@@ -83,10 +82,11 @@ func TestAStartInAnOutageFollowsEachKeysMode(t *testing.T) {
 func TestTermsThatCannotBeBelievedAreIgnored(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
-	good, err := writeTerms(now.Add(-time.Hour), &pb.Catalogue{PolicyVersion: 3, Operations: []*pb.Operation{{Name: "pay"}}})
+	body, err := proto.Marshal(&pb.Catalogue{PolicyVersion: 3, Operations: []*pb.Operation{{Name: "pay"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	good := termsFile.seal(now.Add(-time.Hour), body)
 	flipped := bytes.Clone(good)
 	flipped[len(flipped)-1] ^= 1
 	for _, tc := range []struct {
@@ -108,7 +108,7 @@ func TestTermsThatCannotBeBelievedAreIgnored(t *testing.T) {
 			t.Parallel()
 			var log strings.Builder
 			k := &keptTerms{dir: t.TempDir(), maxAge: termsMaxAge, log: slog.New(slog.NewTextHandler(&log, nil))}
-			if err := os.WriteFile(k.file(), tc.text, 0o600); err != nil {
+			if err := os.WriteFile(termsFile.in(k.dir), tc.text, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			got := k.load(tc.at)
@@ -138,24 +138,32 @@ func TestTermsStayFreshWhileThereIsContact(t *testing.T) {
 }
 
 func FuzzReadTerms(f *testing.F) {
-	good, err := writeTerms(time.Unix(1_800_000_000, 0), &pb.Catalogue{PolicyVersion: 3, Dimensions: []*pb.Dimension{{Name: "jobs", Kind: "concurrency"}}})
+	body, err := proto.Marshal(&pb.Catalogue{PolicyVersion: 3, Dimensions: []*pb.Dimension{{Name: "jobs", Kind: "concurrency"}}})
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(good)
+	f.Add(termsFile.seal(time.Unix(1_800_000_000, 0), body))
 	f.Add([]byte("quotalease terms 1 1 00\n"))
 	f.Add([]byte(nil))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		at, catalogue, err := readTerms(text)
+		at, body, err := termsFile.unseal(text)
 		if err != nil {
 			return
 		}
-		again, err := writeTerms(at, catalogue)
+		catalogue, err := readTerms(body)
+		if err != nil {
+			return
+		}
+		again, err := proto.Marshal(catalogue)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if at2, same, err := readTerms(again); err != nil || !at2.Equal(at) || !proto.Equal(same, catalogue) {
-			t.Errorf("written again it reads as %v, %v, %v", at2, same, err)
+		at2, body, err := termsFile.unseal(termsFile.seal(at, again))
+		if err != nil || !at2.Equal(at) {
+			t.Fatal(at2, err)
+		}
+		if same, err := readTerms(body); err != nil || !proto.Equal(same, catalogue) {
+			t.Errorf("written again it reads as %v, %v", same, err)
 		}
 	})
 }

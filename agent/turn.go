@@ -137,7 +137,7 @@ func (a *Agent) behind(t *turn, s *pb.Standing) Decision {
 	a.mu.Unlock()
 	d := decision(dimension, &known)
 	d.Reason = reason
-	a.seen.denied(dimension, reason)
+	a.seen.denied(dimension, reason, time.Duration(s.GetRetryInUs())*time.Microsecond)
 	return d
 }
 
@@ -192,7 +192,7 @@ func (a *Agent) noPlace(ctx context.Context, op *core.Operation, t *turn, s *pb.
 // lineOutage is what a caller is told who cannot be given a place, or told it. One that has a
 // place keeps it.
 func (a *Agent) lineOutage(t *turn) error {
-	a.seen.denied(a.label(t.first), quota.Unavailable)
+	a.seen.unavailable(a.label(t.first))
 	return &UnavailableError{Key: quota.Key{Tenant: t.tenant, Dimension: t.operation}, RetryIn: time.Second}
 }
 

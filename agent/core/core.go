@@ -53,6 +53,7 @@ type Core struct {
 	leading     []*Key              // their asks for the next window wait for a Sync
 	debts       map[quota.Key]int64 // units that passed before a key's first lease (DESIGN 5)
 	cancels     []*pb.Cancel        // asks withdrawn, until a Sync carried them
+	warming     warming             // keys that were hot before this start
 	early       []*Waiter           // callers who came before the first catalogue
 	earlyGroups []*Group
 

@@ -98,6 +98,10 @@
 //   - What nobody uses goes back, units and memory; what is kept is bounded; who comes back to
 //     a key that was dropped starts from the ledger. (TestAnIdleKeyGivesBackItsLeaseAndItsMemory,
 //     TestR1_13StateIsBounded, TestM2EvictionReopensNoQuota)
+//   - A core that is told which keys were hot asks for their leases before anyone calls, knows which
+//     have no answer yet, is done with that soon whatever happens, and lets go what nobody comes for.
+//     (TestHotKeysAreAskedForBeforeAnyoneCalls, TestWarmingEndsWhateverTheLedgerSays,
+//     TestWarmingEndsInAnOutage, TestWhatNobodyComesForIsLetGo, TestTheHottestKeysComeFirst)
 //   - A limit that a request brings along is its dimension's in all but the limit, while policy
 //     accepts it; descriptors that cannot be read leave the policy as it is.
 //     (TestADerivedDimensionIsItsOwnersWithAnotherLimit,

@@ -47,6 +47,8 @@ func (c *Core) Print(p Printer) {
 	c.printDebts(p)
 	printAll(p, c.cancels, p.Cancel)
 	printAll(p, c.refunds, p.Cancel)
+	printAll(p, c.warming.keys, func(id quota.Key) { p.Word(id.String()) })
+	p.At(c.warming.until)
 	printWaiters(p, c.early)
 	printAll(p, c.earlyGroups, func(g *Group) { g.print(p) })
 	p.Number(int64(c.refunded))

@@ -20,13 +20,14 @@ var printed = map[string]map[string]string{
 		"Table": "found by the keys in it, which are written", "cfg": "never changes", "rng": "reads what ids are made of",
 		"gen": "makes ids: other bytes, the same behaviour", "incarnation": written, "token": written, "operations": "one for each version, which is written", "descriptors": "one for each version, which is written",
 		"dims": "one for each version, which is written", "version": written, "life": written, "told": written, "keys": written, "wakes": "written with the keys",
-		"dirty": written, "lazy": written, "lazyAt": written, "leading": written, "debts": written, "cancels": written, "early": written, "earlyGroups": written,
+		"dirty": written, "lazy": written, "lazyAt": written, "leading": written, "debts": written, "cancels": written, "warming": written, "early": written, "earlyGroups": written,
 		"syncing": written, "syncAt": written, "beat": written, "retryAt": written, "failures": written, "lostAt": written, "contact": written,
 		"synced": written, "contacted": written, "rtt": written, "ledgerAt": written, "ledgerOn": written, "ledgerErr": written,
 		"spends": written, "spending": written, "refunds": written, "refunded": written, "spendOut": written,
 		"reserved": "the same ones by their ids", "reservedOrder": written, "permits": "the same ones by their ids", "permitHeap": written, "endedPermits": written,
 		"stopping": written, "faults": aCount, "retired": aCount, "leased": aCount, "exact": aCount, "unleased": aCount, "extended": aCount, "lapsed": aCount,
 	},
+	"warming": {"keys": written, "until": written},
 	"Key": {
 		"ID": "never changes", "dim": "one for each version, which is written", "leases": written, "denial": written, "view": written, "lowSent": written,
 		"refused": written, "queued": written, "extend": written, "slots": written, "index": written, "dirty": written, "spends": written, "busy": written,
@@ -129,12 +130,13 @@ func fullCore(t *testing.T) (*Core, map[string]any) {
 	k.waiters, k.parked, c.early = waits, waits, waits
 	k.closing, c.spending, c.cancels, c.refunds = k.held(), c.spends, cancel, cancel
 	c.lazy, c.leading = []*Key{k}, []*Key{k}
+	c.warming = warming{keys: []quota.Key{exports}, until: d.now + time.Second}
 	if len(k.held()) == 0 || len(k.unleased) == 0 || len(c.syncing.reports) == 0 || k.view.Load() == nil {
 		t.Fatal("the core lacks something of what is to be looked at")
 	}
 	parts := map[string]any{
 		"Core": c, "Key": k, "Lease": k.held()[0], "ask": k.ask, "unleased": k.unleased[0], "denial": k.denial.Load(), "view": k.view.Load(),
-		"heard": &k.heard, "lead": &k.lead, "lane": &k.lane, "windowID": &k.unleased[0].window,
+		"warming": &c.warming, "heard": &k.heard, "lead": &k.lead, "lane": &k.lane, "windowID": &k.unleased[0].window,
 		"demand": &k.demand, "report": &k.held()[0].reported, "spend": s, "syncInFlight": c.syncing, "sentReport": &c.syncing.reports[0],
 		"Waiter": &Waiter{}, "wake": c.wakes.of[k],
 	}

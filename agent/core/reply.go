@@ -26,10 +26,12 @@ func (c *Core) decided(now Instant, k *Key, d *pb.Decision) {
 	k.ask = nil
 	if f := d.GetFault(); f != nil {
 		c.refused(now, k, f)
+		c.warmed(k)
 		return
 	}
 	if d.GetAmount() > 0 {
 		c.install(now, k, a, d)
+		c.warmed(k)
 		return
 	}
 	switch reason := quota.Reason(d.GetReason()); reason {
@@ -38,7 +40,9 @@ func (c *Core) decided(now Instant, k *Key, d *pb.Decision) {
 	case quota.Exhausted, quota.LeasedOut, quota.TooLarge:
 		c.deny(now, k, a.need, reason, d)
 	default: // cancelled or stale: the next ask is another one
+		return
 	}
+	c.warmed(k)
 }
 
 // refused drops an ask that the ledger did not take, and does not repeat it at once.

@@ -222,6 +222,7 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 		}
 	}
 	if c.dims != nil {
+		c.warmUp(now)
 		c.takeInEarly(now)
 	}
 }

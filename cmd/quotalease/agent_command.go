@@ -55,7 +55,7 @@ address that others can reach needs TLS, --verified-callers and such a source.`,
 	flags.StringVar(&f.region, "region", "local", "region that the agent serves")
 	flags.StringVar(&f.name, "name", "", "name for people (default the host's)")
 	flags.StringSliceVar(&f.controlPlanes, "control-plane", []string{defaultServer}, "control plane replica, host:port; may be repeated")
-	flags.StringVar(&f.stateDir, "state-dir", "", "directory in which the terms of policy are kept, for a start without a control plane (default none)")
+	flags.StringVar(&f.stateDir, "state-dir", "", "directory in which the terms of policy and the names of hot keys are kept for the next start (default none)")
 	flags.DurationVar(&f.patience, "rls-patience", rls.Patience, "longest that Envoy's rate limit service waits for a lease; below Envoy's own timeout")
 	flags.IntVar(&f.maxKeys, "max-keys", 1_000_000, "keys held at most")
 	f.identity.register(flags)
