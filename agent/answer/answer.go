@@ -53,10 +53,13 @@ func Of(d agent.Decision) Decision {
 	return a
 }
 
-// The problem types of RFC 9457 that the IANA registry has for us.
+// The problem types of RFC 9457 that the IANA registry has for us, with their titles.
 const (
 	QuotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	ReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+
+	QuotaExceededTitle   = "Request cannot be satisfied as assigned quota has been exceeded"
+	ReducedCapacityTitle = "Request cannot be satisfied due to temporary server capacity constraints"
 )
 
 // Problem begins every answer that is no success, as RFC 9457 writes it.
@@ -81,7 +84,7 @@ func Deny(w http.ResponseWriter, headers Headers, d agent.Decision) {
 		w.Header().Set("Retry-After", strconv.FormatInt(s, 10))
 	}
 	writeProblem(w, http.StatusTooManyRequests, Denial{
-		Problem: Problem{QuotaExceeded, "Request cannot be satisfied as assigned quota has been exceeded",
+		Problem: Problem{QuotaExceeded, QuotaExceededTitle,
 			http.StatusTooManyRequests, d.Dimension + ": " + why(d)},
 		Violated: []string{d.Dimension}, Decision: Of(d),
 	})
@@ -120,7 +123,7 @@ type Outage struct {
 func Unavailable(w http.ResponseWriter, retryIn time.Duration) {
 	w.Header().Set("Retry-After", strconv.FormatInt(agent.RoundUp(retryIn, time.Second), 10))
 	writeProblem(w, http.StatusServiceUnavailable, Outage{
-		Problem: Problem{ReducedCapacity, "Request cannot be satisfied due to temporary server capacity constraints",
+		Problem: Problem{ReducedCapacity, ReducedCapacityTitle,
 			http.StatusServiceUnavailable, "the quota cannot be asked, and may have room"},
 		Reason: quota.Unavailable, RetryAfterMs: agent.RoundUp(retryIn, time.Millisecond),
 	})

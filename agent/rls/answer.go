@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/answer"
 	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/agent/door"
 	"github.com/quotalease/quotalease/ledger/quota"
@@ -200,13 +201,13 @@ type problem struct {
 func bodyOf(v verdict) []byte {
 	d := v.decision
 	p := problem{
-		Type: "https://iana.org/assignments/http-problem-types#quota-exceeded", Title: "Quota exceeded", Status: 429,
+		Type: answer.QuotaExceeded, Title: answer.QuotaExceededTitle, Status: 429,
 		Detail: string(v.reason), Reason: v.reason, Dimension: d.Dimension, Largest: int64(d.Largest),
 		RetryAfterMs: agent.RoundUp(d.RetryIn, time.Millisecond), PolicyVersion: d.PolicyVersion, ResetMs: agent.RoundUp(d.Reset, time.Millisecond),
 	}
 	switch {
 	case v.reason == quota.Unavailable:
-		p.Type, p.Title = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity", "Quota cannot be checked"
+		p.Type, p.Title = answer.ReducedCapacity, answer.ReducedCapacityTitle
 	case d.Dimension != "":
 		p.Violated = []string{d.Dimension}
 		p.Detail = d.Dimension + ": " + string(v.reason)

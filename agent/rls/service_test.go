@@ -3,7 +3,6 @@ package rls_test
 import (
 	"context"
 	"errors"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -14,9 +13,7 @@ import (
 	rlspb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -309,47 +306,4 @@ func FuzzShouldRateLimit(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
-}
-
-// BenchmarkShouldRateLimit is a decision over a loopback connection, beside one of a server
-// that always says OK.
-func BenchmarkShouldRateLimit(b *testing.B) {
-	a := &fakeAgent{rules: rules(b), say: agent.Decision{Allowed: true, Limit: quota.LimitOf(5), Remaining: 3, PolicyVersion: 1, Reset: time.Minute}}
-	for name, register := range map[string]func(grpc.ServiceRegistrar){
-		"stub":   func(s grpc.ServiceRegistrar) { rlspb.RegisterRateLimitServiceServer(s, stub{}) },
-		"policy": rls.New(a).Register,
-	} {
-		b.Run(name, func(b *testing.B) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				b.Fatal(err)
-			}
-			server := grpc.NewServer()
-			register(server)
-			over := make(chan error, 1)
-			go func() { over <- server.Serve(l) }()
-			conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-			if err != nil {
-				b.Fatal(err)
-			}
-			client := rlspb.NewRateLimitServiceClient(conn)
-			for b.Loop() {
-				if _, err := client.ShouldRateLimit(b.Context(), request("web", "org=acme,user=bob")); err != nil {
-					b.Fatal(err)
-				}
-				a.asked = a.asked[:0]
-			}
-			_ = conn.Close()
-			server.Stop()
-			<-over
-		})
-	}
-}
-
-type stub struct {
-	rlspb.UnimplementedRateLimitServiceServer
-}
-
-func (stub) ShouldRateLimit(context.Context, *rlspb.RateLimitRequest) (*rlspb.RateLimitResponse, error) {
-	return &rlspb.RateLimitResponse{OverallCode: rlspb.RateLimitResponse_OK, Statuses: []*rlspb.RateLimitResponse_DescriptorStatus{{Code: rlspb.RateLimitResponse_OK}}}, nil
 }

@@ -35,12 +35,12 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// requestFields are those that say what to take.
 // inTurnFields are those of a take, which may be of a caller who waits its turn.
 func inTurnFields(req *door.Request) []field {
 	return append(requestFields(req), text("ticket", &req.Ticket))
 }
 
+// requestFields are those that say what to take.
 func requestFields(req *door.Request) []field {
 	return []field{
 		text("tenant", &req.Tenant), text("dimension", &req.Dimension), whole("cost", &req.Cost, 0, agent.MaxCost),
