@@ -233,16 +233,23 @@ func (n *node) check(key quota.Key) {
 }
 
 // loseSeveral is a copy that became another incarnation: what callers hold of the original's
-// leases stays charged, whatever becomes of them.
+// leases stays charged, whatever becomes of them. What an earlier one lost is lost already.
 func (n *node) loseSeveral() {
 	for _, g := range n.several {
+		was := g.lost
 		g.lost = map[quota.Key]core.ID{}
 		g.group.EachPart(func(p core.Part) {
-			if !p.Lease.IsNil() {
-				g.lost[p.Key] = p.Lease
+			if p.Lease.IsNil() {
+				return
+			}
+			g.lost[p.Key] = p.Lease
+			if was[p.Key] != p.Lease {
 				n.balance[p.Key] -= p.Cost
 			}
 		})
+		if g.twin != nil && n.twin != nil {
+			g.twin.lost = g.lost // a copy that is let loose later begins with this node's balance
+		}
 	}
 }
 

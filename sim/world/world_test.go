@@ -135,6 +135,8 @@ func TestSeedsThatOnceBrokeAPromise(t *testing.T) {
 		34565: "a forgotten id became young again when the ledger's clock went back",
 		45445: "the same, in another window's account",
 		56891: "a copy was renamed by one of two Syncs in flight, and taken for renamed by both",
+		93468: "a copy of a process that was itself a renamed copy knew nothing of what its callers had lost then",
+		97214: "what a caller lost with one name was taken for lost again with the next",
 		25597: "a withdrawal found no policy, and its ask came when there was one again",
 	} {
 		if r := Run(seed, DefaultEvents, nil); r.Fault != nil {
