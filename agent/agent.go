@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quotalease/quotalease/agent/boottime"
 	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/agent/local"
 	"github.com/quotalease/quotalease/ledger/quota"
@@ -109,7 +110,7 @@ func New(cfg Config, uplink Uplink) (*Agent, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if cfg.now == nil {
-		cfg.now = newBootClock().Now
+		cfg.now = boottime.Reader()
 	}
 	a := &Agent{
 		cfg: cfg, uplink: uplink, log: cfg.Logger, now: cfg.now,

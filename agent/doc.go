@@ -4,32 +4,18 @@
 //
 // # The clock
 //
-// A lease must die on time although the machine may sleep: Go's monotonic clock stands still
-// while it does, and the wall clock can be set by anyone. The boot clock is right, but to read
-// it is a system call, about ten times the price of a decision. So the agent samples it, at
-// most once a second, and between samples extrapolates by the monotonic clock, which Go reads
-// without a system call together with the wall clock. Both are compared: while the machine
-// sleeps the wall clock runs on and the monotonic one does not, so a suspend shows in the very
-// first reading after it, before anything is spent, and the boot clock is read anew. A wall
-// clock that was merely set costs one such reading. What escapes is a suspend shorter than the
-// tolerance (5 ms), or one that a wall clock set back by the same amount at the same time
-// hides, and that for at most a second; the ledger's grace is longer than both, and the units
-// of a dead lease are held there anyway.
+// A lease must die on time although the machine may sleep, so every decision reads the boot
+// clock (package boottime): for a window's edge, a revocation and slots nothing less is right, and
+// nothing less would be much cheaper.
 //
 // Rate limits need the same reading and nothing more: the ledger refills their bucket, by its own
 // clock, and here a trickle's units are released by the time since its receipt. A suspend that
 // a reading misses would release nothing early, since it makes time seem earlier.
 //
-// A coarse clock word, refreshed by a ticker, would be cheaper still and would be right for
-// the totals of period quotas; but after a resume it is stale for a tick, and a lease that
-// ended with its window would be spent in the next one.
-//
 // Promises, and the tests that guard them:
 //
 //   - A suspend ends the leases that it outlasts, before anything more is taken from them.
-//     (TestC2Suspend)
-//   - A wall clock that steps changes nothing. (TestC5WallClockStepsBack)
-//   - Readings between samples make no system call. (TestReadingsBetweenSamplesMakeNoSystemCall)
+//     (TestC2SuspendEndsLeases)
 //   - Callers are woken by the grant they wait for. (TestF8WaitingCallersAreWokenByTheGrant)
 //   - An outage is an error, never a denial, and callers learn of it at once.
 //     (TestO4OutageIsAnErrorAndNeverADenial)

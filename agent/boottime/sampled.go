@@ -1,42 +1,39 @@
-package agent
+package boottime
 
 import (
 	"math"
 	"sync/atomic"
 	"time"
-
-	"github.com/quotalease/quotalease/agent/core"
 )
 
-// bootClock reads boot time without a system call on most readings. It keeps a sample of the
+// sampled reads boot time without a system call on most readings. It keeps a sample of the
 // boot clock beside Go's two clocks, which cost no system call, and extrapolates by the
 // monotonic one. That one stands still while the machine is suspended and the wall clock does
 // not, so a difference between the two since the sample means a suspend, or a step of the wall
-// clock; either way the boot clock is read anew. See the package comment for why this is the
-// cheapest reading that is right for a lease.
-type bootClock struct {
+// clock; either way the boot clock is read anew. See the package comment for what escapes it.
+type sampled struct {
 	boot func() time.Duration
 	read func() (mono time.Duration, wall int64) // since the epoch; Unix ns
-	last atomic.Pointer[clockSample]
+	last atomic.Pointer[reading]
 }
 
-type clockSample struct {
+type reading struct {
 	mono time.Duration
 	wall int64
 	boot time.Duration
 }
 
 const (
-	// clockTolerance is the most that the wall clock may run apart from the monotonic one
+	// tolerance is the most that the wall clock may run apart from the monotonic one
 	// between samples without a suspend being suspected. It is far above what slewing does in
-	// clockResample (0.5 ms), and a suspend shorter than it is inside any lease's grace.
-	clockTolerance = 5 * time.Millisecond
-	clockResample  = time.Second
+	// resample (0.5 ms), and a suspend shorter than it is inside any lease's grace.
+	tolerance = 5 * time.Millisecond
+	resample  = time.Second
 )
 
-func newBootClock() *bootClock {
+func newSampled() *sampled {
 	epoch := time.Now()
-	c := &bootClock{boot: bootTime, read: func() (time.Duration, int64) {
+	c := &sampled{boot: readBoot, read: func() (time.Duration, int64) {
 		t := time.Now()
 		return t.Sub(epoch), t.UnixNano()
 	}}
@@ -45,12 +42,12 @@ func newBootClock() *bootClock {
 }
 
 // Now is the current boot time.
-func (c *bootClock) Now() core.Instant {
+func (c *sampled) Now() time.Duration {
 	mono, wall := c.read()
 	s := c.last.Load()
 	elapsed := mono - s.mono
 	apart := time.Duration(wall-s.wall) - elapsed
-	if elapsed >= 0 && elapsed < clockResample && apart > -clockTolerance && apart < clockTolerance {
+	if elapsed >= 0 && elapsed < resample && apart > -tolerance && apart < tolerance {
 		return s.boot + elapsed
 	}
 	return c.sample()
@@ -60,17 +57,17 @@ func (c *bootClock) Now() core.Instant {
 // up between the readings they are taken again, and the closest are kept. Of the two readings
 // around the boot clock's the later one counts, so that what error is left makes time seem
 // earlier by that spread at most, never later.
-func (c *bootClock) sample() core.Instant {
-	var s *clockSample
+func (c *sampled) sample() time.Duration {
+	var s *reading
 	best := time.Duration(math.MaxInt64)
-	for range sampleAttempts {
+	for range attempts {
 		before, _ := c.read()
 		boot := c.boot()
 		mono, wall := c.read()
 		if spread := mono - before; spread < best {
-			best, s = spread, &clockSample{mono: mono, wall: wall, boot: boot}
+			best, s = spread, &reading{mono: mono, wall: wall, boot: boot}
 		}
-		if best < sampleSpread {
+		if best < closeEnough {
 			break
 		}
 	}
@@ -79,6 +76,6 @@ func (c *bootClock) sample() core.Instant {
 }
 
 const (
-	sampleAttempts = 4
-	sampleSpread   = 200 * time.Microsecond
+	attempts    = 4
+	closeEnough = 200 * time.Microsecond
 )

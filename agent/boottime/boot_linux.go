@@ -1,4 +1,4 @@
-package agent
+package boottime
 
 import (
 	"time"
@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootTime reads a clock that no one can set and that counts through a suspend.
-func bootTime() time.Duration {
+// readBoot reads a clock that no one can set and that counts through a suspend.
+func readBoot() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
 		panic(err) // the kernel has had it since 2.6.39

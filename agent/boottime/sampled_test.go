@@ -1,14 +1,8 @@
-package agent
+package boottime
 
 import (
-	"context"
-	"log/slog"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
 // fakeClocks are the three clocks of a machine.
@@ -25,8 +19,8 @@ func (f *fakeClocks) run(d time.Duration) {
 // suspend stops Go's monotonic clock; wall and boot go on.
 func (f *fakeClocks) suspend(d time.Duration) { f.boot, f.wall = f.boot+d, f.wall+int64(d) }
 
-func (f *fakeClocks) clock() *bootClock {
-	c := &bootClock{
+func (f *fakeClocks) clock() *sampled {
+	c := &sampled{
 		boot: func() time.Duration { f.bootReads++; return f.boot },
 		read: func() (time.Duration, int64) { return f.mono, f.wall },
 	}
@@ -84,7 +78,7 @@ func TestReadingsBetweenSamplesMakeNoSystemCall(t *testing.T) {
 
 func TestTheRealClockRuns(t *testing.T) {
 	t.Parallel()
-	c := newBootClock()
+	c := newSampled()
 	last := c.Now()
 	for range 100_000 {
 		now := c.Now()
@@ -93,49 +87,6 @@ func TestTheRealClockRuns(t *testing.T) {
 		}
 		last = now
 	}
-}
-
-func BenchmarkBootClock(b *testing.B) {
-	c := newBootClock()
-	b.ReportAllocs()
-	for b.Loop() {
-		c.Now()
-	}
-}
-
-// skewedUplink is a control plane whose clock is an hour ahead of this machine's.
-type skewedUplink struct{ *fakeUplink }
-
-func (s skewedUplink) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply, error) {
-	reply, err := s.fakeUplink.Sync(ctx, req)
-	if err == nil {
-		reply.LedgerNowUs += time.Hour.Microseconds()
-	}
-	return reply, err
-}
-
-func TestAWallClockThatIsOffIsWarnedOfAndNotUsed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var log strings.Builder
-		a, stop := start(t, skewedUplink{newFakeUplink()}, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-		for range 3 {
-			if d, err := a.Take(t.Context(), "acme", "report_export", 1); err != nil || !d.Allowed {
-				t.Fatalf("%+v, %v", d, err)
-			}
-			time.Sleep(10 * time.Second)
-		}
-		a.mu.Lock()
-		offset := time.Until(a.core.LedgerTime(a.now()))
-		a.mu.Unlock()
-		stop()
-		if offset < time.Hour-time.Second || offset > time.Hour+time.Second {
-			t.Errorf("the estimate is %s from the wall clock, want an hour", offset)
-		}
-		if n := strings.Count(log.String(), "wall clock is off"); n != 1 {
-			t.Errorf("warned %d times:\n%s", n, log.String())
-		}
-	})
 }
 
 func TestASampleThatWasHeldUpIsTakenAgain(t *testing.T) {
