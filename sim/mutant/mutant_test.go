@@ -143,7 +143,7 @@ func simulate(t *testing.T, binary string, seeds int) string {
 		if found, ok := strings.CutPrefix(strings.TrimSpace(line), foundBy); ok {
 			return found[:min(len(found), 140)]
 		}
-		if err != nil && strings.HasPrefix(line, "panic: ") {
+		if err != nil && strings.HasPrefix(line, "panic: ") && !strings.HasPrefix(line, "panic: test timed out") {
 			return strings.TrimSpace(line)
 		}
 	}
