@@ -103,7 +103,7 @@ func (c *Core) Want(now Instant, w *Waiter) {
 // beyondLease reports that no lease brings what this caller and those before it wait for: exposure
 // alone forbids it, so one by one they go to the exact lane (3.5).
 func (k *Key) beyondLease(cost int64) bool {
-	v := k.view.Load()
+	v := k.view()
 	return v != nil && v.leaseCap > 0 && k.waiting() > v.leaseCap-cost
 }
 

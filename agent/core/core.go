@@ -176,7 +176,7 @@ func (c *Core) Dimension(name string) (*Dimension, bool) {
 
 func (c *Core) newKey(now Instant, id quota.Key, dim *Dimension) *Key {
 	k := &Key{ID: id, slots: newSlots(dim, now)}
-	k.dim.Store(dim)
+	k.show(nil, dim, nil)
 	c.syncAt = min(c.syncAt, now+c.Jitter(max(dim.beat(), minHeartbeat)))
 	c.Table.put(k)
 	k.index = len(c.keys)

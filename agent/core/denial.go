@@ -56,7 +56,7 @@ func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, from *
 	case end < never:
 		d.until, d.retryAt = end, end
 	default:
-		d.until = now + k.dim.Load().TTL
+		d.until = now + k.dim().TTL
 	}
 	d.until = min(d.until, end)
 	if k.slots != nil {
@@ -64,7 +64,7 @@ func (c *Core) deny(now Instant, k *Key, cost int64, reason quota.Reason, from *
 	}
 	if reason == quota.TooLarge {
 		d.retryAt = 0
-		if v := k.view.Load(); v != nil {
+		if v := k.view(); v != nil {
 			d.largest = v.limit
 		}
 	}
@@ -78,7 +78,7 @@ func (c *Core) retryLeasedOut(now Instant, k *Key, window int64) Instant {
 	if d := k.denial.Load(); d != nil && d.drained && d.window == window && now < d.until {
 		return d.until
 	}
-	ttl := k.dim.Load().TTL
+	ttl := k.dim().TTL
 	wait := min(max(ttl/8, 20*time.Millisecond)<<min(k.vain, 3), max(ttl, 20*time.Millisecond))
 	k.vain++
 	return now + c.Jitter(wait)
@@ -91,7 +91,7 @@ func (c *Core) drain(now Instant, k *Key, w *pb.Window, generation int64) {
 	if !stands {
 		return
 	}
-	until := min(now+k.dim.Load().TTL, c.windowEnd(w))
+	until := min(now+k.dim().TTL, c.windowEnd(w))
 	if was := k.denial.Load(); was.covers(now, 1) && was.until >= until {
 		return
 	}
@@ -112,7 +112,7 @@ func (k *Key) stands(window, generation int64) (int64, bool) {
 	if k.heard.window == window {
 		heard = k.heard.generation
 	}
-	v := k.view.Load()
+	v := k.view()
 	if v != nil && window < v.window.GetStartUs() {
 		return 0, false
 	}

@@ -38,7 +38,7 @@ func TestADerivedDimensionIsItsOwnersWithAnotherLimit(t *testing.T) {
 	k := c.admit(0, quota.Key{Tenant: "acme", Dimension: "exports@7/MINUTE"}, got)
 	l := &Lease{deadline: Instant(time.Minute), amount: 5}
 	l.bucket.left.Store(5)
-	k.leases.Store(&[]*Lease{l})
+	k.hold([]*Lease{l})
 	c.adopt(1, ruledCatalogue(2, rule("exports", true)))
 	if t1 := k.Take(2, 1); !t1.Allowed {
 		t.Errorf("it is not spent any more: %+v", t1)

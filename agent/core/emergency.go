@@ -47,7 +47,7 @@ func (k *Key) allowanceAsks() []*ask {
 // considerAllowance asks for what a key in use may need in an outage, and gives back what it
 // will not need any more. It returns when to look again.
 func (c *Core) considerAllowance(now Instant, k *Key) Instant {
-	dim := k.dim.Load()
+	dim := k.dim()
 	wanted := dim.outage.extend && dim.Kind == quota.Period && !c.stopping
 	if k.extend == nil {
 		if !wanted || c.ledgerErr == unknownErr {
@@ -99,7 +99,7 @@ func (c *Core) askAllowance(now Instant, k *Key, w windowID) {
 	e.asked = append(e.asked, w.start)
 	e.asks = append(e.asks, &ask{
 		id: c.newID(now), window: &pb.Window{StartUs: w.start, EndUs: w.end}, need: 1,
-		want: max(k.dim.Load().outage.budget, 1), emergency: true,
+		want: max(k.dim().outage.budget, 1), emergency: true,
 	})
 	c.mark(k)
 }
@@ -166,7 +166,7 @@ func (c *Core) chargeExtended(now Instant, k *Key, cost int64) {
 		return
 	}
 	l.bucket.take(cost, 0)
-	out := k.dim.Load().outage
+	out := k.dim().outage
 	k.extend.paced = max(k.extend.paced, now) + out.pace(cost, l.amount)
 	c.extended[quota.BaseDimension(k.ID.Dimension)] += cost
 }

@@ -73,7 +73,7 @@ func (g *Group) Exact() bool { return g.exact }
 // Patience is the longest that policy lets a caller of the group wait for a lease.
 func (g *Group) Patience() (wait Instant) {
 	for _, p := range g.parts {
-		wait = max(wait, p.key.dim.Load().ColdWait)
+		wait = max(wait, p.key.dim().ColdWait)
 	}
 	return wait
 }
@@ -260,7 +260,7 @@ func (c *Core) tryLane(now Instant, g *Group, last bool) (Outcome, bool) {
 // passFree lets a key of a group pass without a lease, if policy says so. It is charged when
 // all the others passed too.
 func (c *Core) passFree(now Instant, g *Group, p *part) Outcome {
-	out := p.key.dim.Load().outage
+	out := p.key.dim().outage
 	if g.outage != nil {
 		out = *g.outage
 	}

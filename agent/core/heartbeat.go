@@ -14,10 +14,10 @@ const (
 func (c *Core) heartbeat(now Instant) {
 	every, checks := maxHeartbeat, never
 	for _, k := range c.keys {
-		every = min(every, k.dim.Load().beat())
+		every = min(every, k.dim().beat())
 		switch {
 		case k.denial.Load() == nil:
-		case now-k.learned >= k.dim.Load().TTL/2:
+		case now-k.learned >= k.dim().TTL/2:
 			k.refresh = true
 			c.mark(k)
 		default:
@@ -32,7 +32,7 @@ func (c *Core) heartbeat(now Instant) {
 }
 
 // checkBy is when a denial that a key remembers is to be checked at the latest.
-func (k *Key) checkBy() Instant { return k.learned + k.dim.Load().TTL*7/8 }
+func (k *Key) checkBy() Instant { return k.learned + k.dim().TTL*7/8 }
 
 // silent puts off a heartbeat that has nothing to say: a Sync, and news of a key that is denied,
 // once a ttl are enough, and another Sync may come before. What the exact lane says is no Sync:
@@ -44,7 +44,7 @@ func (c *Core) silent(now Instant) bool {
 	}
 	at := c.synced + 2*maxHeartbeat
 	for _, k := range c.keys {
-		d := k.dim.Load()
+		d := k.dim()
 		if d.outage.open || d.outage.extend {
 			return false
 		}

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -15,10 +14,8 @@ import (
 type Key struct {
 	ID quota.Key
 
-	dim    atomic.Pointer[Dimension] // of the catalogue in force; what Take reads of it is defaults
-	leases atomic.Pointer[[]*Lease]  // soonest deadline first
+	front  atomic.Pointer[front] // never nil
 	denial atomic.Pointer[denial]
-	view   atomic.Pointer[view]
 	// lowSent is set by the taker that finds the newest lease low, and cleared when the core
 	// has dealt with it: however many takers pass the watermark, one of them tells.
 	lowSent atomic.Bool
@@ -107,26 +104,25 @@ type Taken struct {
 
 // Take spends cost from a lease in hand, or finds a remembered denial, without a lock.
 func (k *Key) Take(now Instant, cost int64) Taken {
-	if leases := k.leases.Load(); leases != nil {
-		for i, l := range *leases {
-			if !l.live(now) {
-				continue
-			}
-			var kept int64
-			if now < l.full { // asked here, since the call costs as much as the rest
-				kept = l.unreleased(now)
-			}
-			left, ok := l.bucket.take(cost, kept)
-			if !ok || cost == 0 && left <= kept { // a peek asks whether a take would pass
-				continue
-			}
-			t := k.answer(now, left-kept)
-			t.Allowed, t.lease = true, l
-			if left <= l.low && cost > 0 && !k.lowSent.Load() && newest(now, (*leases)[i+1:]) && k.lowSent.CompareAndSwap(false, true) {
-				t.Low = true
-			}
-			return t
+	f := k.front.Load()
+	for i, l := range f.leases {
+		if !l.live(now) {
+			continue
 		}
+		var kept int64
+		if now < l.full { // asked here, since the call costs as much as the rest
+			kept = l.unreleased(now)
+		}
+		left, ok := l.bucket.take(cost, kept)
+		if !ok || cost == 0 && left <= kept { // a peek asks whether a take would pass
+			continue
+		}
+		t := f.answer(now, left-kept)
+		t.Allowed, t.lease = true, l
+		if left <= l.low && cost > 0 && !k.lowSent.Load() && newest(now, f.leases[i+1:]) && k.lowSent.CompareAndSwap(false, true) {
+			t.Low = true
+		}
+		return t
 	}
 	if cost == 0 { // a peek waits for nothing
 		if d := k.denies(now, 1); d != nil {
@@ -135,7 +131,7 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 	} else if d := k.answers(now, cost); d != nil && k.slots == nil { // slots are not taken
 		return k.denied(now, cost, d)
 	}
-	if at, ok := k.releases(now, max(cost, 1)); ok && at-now > k.dim.Load().ColdWait {
+	if at, ok := k.releases(now, max(cost, 1)); ok && at-now > k.dim().ColdWait {
 		return k.dripping(now, at)
 	}
 	return Taken{}
@@ -212,28 +208,8 @@ func (c *Core) Known(now Instant, id quota.Key) Taken {
 	return Taken{}
 }
 
-// answer fills in what is known of the key beside the verdict. What has no limit has no
-// remaining either.
-func (k *Key) answer(now Instant, inHand int64) Taken {
-	dim := k.dim.Load()
-	t := Taken{Remaining: max(0, inHand), Limit: dim.Limit, Version: dim.version}
-	if v := k.view.Load(); v != nil {
-		t.Limit, t.Version, t.Window = v.limit, v.policyVersion, v.length
-		switch {
-		case v.windowEnd > now:
-			t.Reset = v.windowEnd - now
-		case v.nextEnd > now: // that one is over, and nobody had to be asked since
-			t.Reset, t.Window = v.nextEnd-now, v.nextLength
-		}
-		if v.windowEnd == 0 || v.windowEnd > now {
-			t.Remaining += min(v.headroom, math.MaxInt64-t.Remaining)
-		}
-	}
-	if t.Limit < 0 {
-		t.Remaining = 0
-	}
-	return t
-}
+// answer fills in what is known of the key beside the verdict.
+func (k *Key) answer(now Instant, inHand int64) Taken { return k.front.Load().answer(now, inHand) }
 
 // left is what is in hand for this moment's window, all live leases together; of a trickle
 // also what is still to come.
@@ -265,13 +241,6 @@ func (k *Key) newest(now Instant) *Lease {
 		if held[i].live(now) {
 			return held[i]
 		}
-	}
-	return nil
-}
-
-func (k *Key) held() []*Lease {
-	if p := k.leases.Load(); p != nil {
-		return *p
 	}
 	return nil
 }
@@ -343,4 +312,4 @@ type view struct {
 func (u *unleased) owes() bool { return u.acked < u.taken || u.ackedBack < u.refunded }
 
 // MayExceed reports that a reservation of the key need not state a maximum.
-func (k *Key) MayExceed() bool { return k.dim.Load().MayExceed() }
+func (k *Key) MayExceed() bool { return k.dim().MayExceed() }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -271,8 +272,7 @@ func TestARefusedSpendChargesNothingItsCallerDoesNotGet(t *testing.T) {
 	// A larger lease comes before the answer, which is a refusal.
 	big := &Lease{amount: 50, window: d.window, deadline: d.now + time.Second}
 	big.bucket.left.Store(50)
-	leases := append(k.held(), big)
-	k.leases.Store(&leases)
+	k.hold(append(slices.Clone(k.held()), big))
 	d.core.SpendDone(d.now, d.now, &pb.SpendReply{LedgerNowUs: d.ledgerNow().UnixMicro(), Decisions: []*pb.Decision{
 		{GrantId: req.GetItems()[0].GetSpendId(), Fault: &pb.Fault{Code: "too_old", Field: "id"}},
 	}})

@@ -16,7 +16,7 @@ type lane struct {
 
 // inLane reports that a key is served by the exact lane.
 func (c *Core) inLane(now Instant, k *Key) bool {
-	dim := k.dim.Load()
+	dim := k.dim()
 	if dim.Class == quota.Exact {
 		return true
 	}
@@ -25,7 +25,7 @@ func (c *Core) inLane(now Instant, k *Key) bool {
 		return l.on
 	}
 	ample := l.above != never && now-l.above >= dim.TTL
-	if v := k.view.Load(); v == nil || v.leaseCap/2 >= k.useful() {
+	if v := k.view(); v == nil || v.leaseCap/2 >= k.useful() {
 		ample = true
 	}
 	l.on = !ample
@@ -34,7 +34,7 @@ func (c *Core) inLane(now Instant, k *Key) bool {
 
 // exactLane reports that a cost is to be spent one by one, not from a lease.
 func (c *Core) exactLane(now Instant, k *Key, cost int64) bool {
-	v := k.view.Load()
+	v := k.view()
 	switch {
 	case v == nil || v.leaseCap < 0:
 	case cost > v.leaseCap:
@@ -62,7 +62,7 @@ func (c *Core) enterLane(now Instant, k *Key) {
 		k.lane.turns++
 		k.lane.above = now
 	}
-	k.lane.on, k.lane.least = true, now+c.Jitter(k.dim.Load().TTL)
+	k.lane.on, k.lane.least = true, now+c.Jitter(k.dim().TTL)
 }
 
 // hearCap takes in what L is now.

@@ -13,15 +13,17 @@ type Instant = time.Duration
 
 // Lease is what an agent holds of one grant.
 type Lease struct {
+	// What a take reads, in one line of memory.
 	bucket   bucket
-	id       ID
-	window   *pb.Window
-	amount   int64
 	low      int64   // at or below it, and newest: time to fetch the next
 	start    Instant // of a lease for the next window: sooner than this nothing is taken; 0: at once
 	deadline Instant // first send of the ask + ttl: later than this nothing is taken
-	from     Instant // trickle: the units come evenly, from then on
 	full     Instant // trickle: until all are there; 0: at once
+	from     Instant // trickle: the units come evenly, from then on
+	amount   int64
+
+	id     ID
+	window *pb.Window
 
 	// Owned by the core.
 	back      int64 // given back so far

@@ -62,7 +62,7 @@ func readOperations(c *pb.Catalogue) map[string]*Operation {
 // verdict is what a caller is told for whom no lease came: an outage follows its outage mode
 // (DESIGN 6), a key that is merely cold its cold rule (DESIGN 5). It charges nothing.
 func (c *Core) verdict(now Instant, k *Key, cost int64, lane bool, out outage) Outcome {
-	dim := k.dim.Load()
+	dim := k.dim()
 	t := k.answer(now, k.left(now))
 	if c.cutOff(now) || c.stopping {
 		var lost Instant
@@ -115,7 +115,7 @@ func (c *Core) chargeFree(now Instant, k *Key, cost int64, reason quota.Reason) 
 
 // without answers a caller for whom no lease came, and charges what passes all the same.
 func (c *Core) without(now Instant, k *Key, w *Waiter) Outcome {
-	o := c.verdict(now, k, w.Cost, w.exact, k.dim.Load().outage)
+	o := c.verdict(now, k, w.Cost, w.exact, k.dim().outage)
 	if o.Allowed {
 		c.chargeFree(now, k, w.Cost, o.Reason)
 	}

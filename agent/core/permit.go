@@ -68,7 +68,7 @@ func (c *Core) keepPermit(now Instant, g *Group, o Outcome) {
 	for i := range g.parts {
 		part := &g.parts[i]
 		p.holds = append(p.holds, part.holds...)
-		if most := part.key.dim.Load().MaxHold; part.key.slots != nil && most > 0 {
+		if most := part.key.dim().MaxHold; part.key.slots != nil && most > 0 {
 			p.hold = min(p.hold, most)
 		}
 	}

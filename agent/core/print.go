@@ -99,14 +99,14 @@ func (c *Core) printKey(p Printer, k *Key) {
 	} else {
 		p.Number(-1)
 	}
-	numbersOf(p, k.dim.Load().version, asNumber(k.lowSent.Load()), asNumber(k.refused.Load()), asNumber(k.queued.Load()))
+	numbersOf(p, k.dim().version, asNumber(k.lowSent.Load()), asNumber(k.refused.Load()), asNumber(k.queued.Load()))
 	numbersOf(p, asNumber(k.dirty), asNumber(k.deferred), asNumber(k.refresh), int64(k.spends), int64(k.busy), int64(min(k.vain, 3)))
 	numbersOf(p, k.heard.window, k.heard.generation, k.needHint, k.total()-k.lastTotal)
 	numbersOf(p, asBits(k.typical), int64(k.learned))
 	p.At(k.nextAsk)
 	p.Number(asNumber(k.full))
 	p.At(k.modest)
-	p.At(k.lastUse + k.dim.Load().TTL)
+	p.At(k.lastUse + k.dim().TTL)
 	numbersOf(p, k.lead.window, asNumber(k.lead.done), asNumber(k.lead.waiting))
 	p.At(k.lead.at)
 	numbersOf(p, asNumber(k.lane.on), int64(k.lane.above))
@@ -120,7 +120,7 @@ func (c *Core) printKey(p Printer, k *Key) {
 	k.ask.print(p)
 	k.next.print(p)
 	k.denial.Load().print(p)
-	k.view.Load().print(p)
+	k.view().print(p)
 	d := k.demand
 	numbersOf(p, asNumber(d.known), asBits(d.perSecond), int64(d.at), k.counted()-d.total)
 	k.extend.print(p)

@@ -29,7 +29,7 @@ var printed = map[string]map[string]string{
 	},
 	"warming": {"keys": written, "until": written},
 	"Key": {
-		"ID": "never changes", "dim": "one for each version, which is written", "leases": written, "denial": written, "view": written, "lowSent": written,
+		"ID": "never changes", "front": written, "denial": written, "lowSent": written,
 		"refused": written, "queued": written, "extend": written, "slots": written, "index": written, "dirty": written, "spends": written, "busy": written,
 		"ask": written, "next": written, "closing": written, "unleased": written, "waiters": written, "parked": written, "heard": written, "lead": written,
 		"vain": written, "deferred": written, "learned": written, "refresh": written, "lane": written, "typical": written, "nextAsk": written, "full": written, "modest": written,
@@ -131,11 +131,11 @@ func fullCore(t *testing.T) (*Core, map[string]any) {
 	k.closing, c.spending, c.cancels, c.refunds = k.held(), c.spends, cancel, cancel
 	c.lazy, c.leading = []*Key{k}, []*Key{k}
 	c.warming = warming{keys: []quota.Key{exports}, until: d.now + time.Second}
-	if len(k.held()) == 0 || len(k.unleased) == 0 || len(c.syncing.reports) == 0 || k.view.Load() == nil {
+	if len(k.held()) == 0 || len(k.unleased) == 0 || len(c.syncing.reports) == 0 || k.view() == nil {
 		t.Fatal("the core lacks something of what is to be looked at")
 	}
 	parts := map[string]any{
-		"Core": c, "Key": k, "Lease": k.held()[0], "ask": k.ask, "unleased": k.unleased[0], "denial": k.denial.Load(), "view": k.view.Load(),
+		"Core": c, "Key": k, "Lease": k.held()[0], "ask": k.ask, "unleased": k.unleased[0], "denial": k.denial.Load(), "view": k.view(),
 		"warming": &c.warming, "heard": &k.heard, "lead": &k.lead, "lane": &k.lane, "windowID": &k.unleased[0].window,
 		"demand": &k.demand, "report": &k.held()[0].reported, "spend": s, "syncInFlight": c.syncing, "sentReport": &c.syncing.reports[0],
 		"Waiter": &Waiter{}, "wake": c.wakes.of[k],

@@ -19,7 +19,7 @@ func (c *Core) refund(now Instant, k *Key, l *Lease, units int64) {
 		return
 	}
 	room := units
-	if v := k.view.Load(); v != nil && v.leaseCap >= 0 && !l.emergency {
+	if v := k.view(); v != nil && v.leaseCap >= 0 && !l.emergency {
 		room = max(0, min(units, v.leaseCap-k.left(now)))
 	}
 	l.back += units - room

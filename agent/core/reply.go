@@ -81,7 +81,7 @@ func (c *Core) install(now Instant, k *Key, a *ask, d *pb.Decision) {
 		l.from = now + micros(d.GetDelayUs())
 		l.full = l.from + max(drip, 1)
 	}
-	l.cut = micros(d.GetTtlUs()) < k.dim.Load().TTL
+	l.cut = micros(d.GetTtlUs()) < k.dim().TTL
 	l.bucket.left.Store(l.amount)
 	over := d.GetState() != pb.GrantState_GRANT_STATE_LIVE || d.GetRevoked()
 	if over || len(k.parked) > 0 && l.begun || l.deadline-max(now, l.start) < c.rtt || c.stopping {
@@ -89,11 +89,11 @@ func (c *Core) install(now Instant, k *Key, a *ask, d *pb.Decision) {
 		return
 	}
 	bridge := min(k.demand.over(2*c.rtt), l.amount/2)
-	l.low = max(int64(float64(l.amount)*float64(k.dim.Load().lowPPM)/1e6), bridge)
+	l.low = max(int64(float64(l.amount)*float64(k.dim().lowPPM)/1e6), bridge)
 	l.low = min(l.low, l.amount-1)
 	leases := append(slices.Clone(k.held()), l)
 	slices.SortStableFunc(leases, func(x, y *Lease) int { return int(min(max(x.deadline-y.deadline, -1), 1)) })
-	k.leases.Store(&leases)
+	k.hold(leases)
 	if !l.begun {
 		return
 	}
@@ -129,7 +129,7 @@ func (c *Core) toExactLane(now Instant, k *Key) {
 	if k.left(now) == 0 && !waits {
 		c.enterLane(now, k)
 	} else {
-		k.nextAsk, k.full = now+c.Jitter(k.dim.Load().TTL/8), true
+		k.nextAsk, k.full = now+c.Jitter(k.dim().TTL/8), true
 	}
 	c.lineToLane(now, k)
 }
@@ -167,12 +167,12 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 		v.next, v.nextEnd = next, c.instant(next.GetEndUs())
 		v.nextLength = micros(next.GetEndUs() - next.GetStartUs())
 	}
-	old := k.view.Load()
+	old := k.view()
 	if old.newerThan(v) {
 		v = old // a newer answer overtook this one
 	} else {
 		k.learned = now
-		k.view.Store(v)
+		k.see(v)
 		if k.slots == nil {
 			c.hearCap(now, k, v.leaseCap)
 		}
@@ -239,7 +239,7 @@ func (c *Core) Notice(now Instant, n *pb.Notice) {
 // present returns the window that a notice is about if that is the one in force, else nil. One
 // without a window means that.
 func (c *Core) present(now Instant, k *Key, w *pb.Window) *pb.Window {
-	v := k.view.Load()
+	v := k.view()
 	switch {
 	case v == nil && w == nil:
 		return &pb.Window{}
@@ -261,13 +261,13 @@ func (c *Core) share(now Instant, k *Key) {
 		c.shareSlots(now, k)
 		return
 	}
-	k.demand.sample(now, k.total(), k.dim.Load().TTL)
+	k.demand.sample(now, k.total(), k.dim().TTL)
 	var keep int64
 	if k.usedLately(now) {
 		keep = k.demand.over(2*c.rtt) + k.usual()
 	}
 	k.keepOnly(now, keep)
-	k.modest = now + k.dim.Load().TTL/8
+	k.modest = now + k.dim().TTL/8
 	c.speak(now, k)
 }
 
@@ -297,8 +297,8 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 	c.operations.Store(&ops)
 	c.descriptors.Store(descriptors)
 	for _, k := range slices.Clone(c.keys) {
-		if dim := c.dimension(k.ID.Dimension); dim != nil && dim.Kind == k.dim.Load().Kind {
-			k.dim.Store(dim)
+		if dim := c.dimension(k.ID.Dimension); dim != nil && dim.Kind == k.dim().Kind {
+			k.follow(dim)
 			continue
 		}
 		if k.slots != nil {

@@ -76,9 +76,9 @@ func TestARefundThatWouldLiftTheAgentAboveItsCapGoesBack(t *testing.T) {
 	k := d.key(exports)
 	id := d.reserve(30, true)
 	d.settle() // the next lease came
-	v := *k.view.Load()
+	v := *k.view()
 	v.leaseCap = k.left(d.now) + 5
-	k.view.Store(&v)
+	k.see(&v)
 	d.mustSettle(id, 0)
 	if got := k.left(d.now); got != v.leaseCap {
 		t.Fatalf("%d in hand, L is %d", got, v.leaseCap)
@@ -181,7 +181,7 @@ func TestAnEstimateOfBeforeAClassChangeIsSettledAsItWasMade(t *testing.T) {
 		d.catalogue.Dimensions[0].Class = becomes
 		d.advance(7 * time.Second)
 		d.settle()
-		if got := d.key(exports).dim.Load().Class.String(); got != becomes {
+		if got := d.key(exports).dim().Class.String(); got != becomes {
 			t.Fatalf("the class is %s", got)
 		}
 		err := d.core.Settle(d.now, id, 25)

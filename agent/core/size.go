@@ -40,8 +40,8 @@ func (c *Core) want(now Instant, k *Key, need, inHand int64) int64 {
 		floor = min(floor, most/smallShare)
 	}
 	amount = max(amount, floor)
-	if k.dim.Load().leaseMax > 0 {
-		amount = min(amount, k.dim.Load().leaseMax)
+	if k.dim().leaseMax > 0 {
+		amount = min(amount, k.dim().leaseMax)
 	}
 	return max(amount, need)
 }
@@ -63,13 +63,13 @@ func (c *Core) order(k *Key, most int64) int64 {
 	if ideal > float64(q) {
 		q = int64(min(math.Ceil(ideal), 1<<60))
 	}
-	return min(q, max(k.demand.over(k.dim.Load().TTL/2), 1))
+	return min(q, max(k.demand.over(k.dim().TTL/2), 1))
 }
 
 // most is what this agent may hold of the key, as far as it knows.
 func (k *Key) most() int64 {
-	limit := k.dim.Load().Limit
-	if v := k.view.Load(); v != nil {
+	limit := k.dim().Limit
+	if v := k.view(); v != nil {
 		if v.leaseCap > 0 {
 			return v.leaseCap
 		}
@@ -89,8 +89,8 @@ const scarceLeases = 16
 // scarce reports that a quota nears its end: units are then fetched for callers in wait only,
 // and are not taken where they may lie idle.
 func (k *Key) scarce(now Instant, want int64) bool {
-	v := k.view.Load()
-	if v == nil || v.limit < 0 || k.dim.Load().Kind != quota.Period || v.windowEnd != 0 && v.windowEnd <= now {
+	v := k.view()
+	if v == nil || v.limit < 0 || k.dim().Kind != quota.Period || v.windowEnd != 0 && v.windowEnd <= now {
 		return false
 	}
 	return v.headroom/scarceLeases < min(want, max(v.leaseCap, 1))
@@ -99,7 +99,7 @@ func (k *Key) scarce(now Instant, want int64) bool {
 // usual is the cost that a lease fetched ahead should at least cover.
 func (k *Key) usual() int64 {
 	usual := max(1, k.needHint)
-	if v := k.view.Load(); v != nil && v.leaseCap > 0 {
+	if v := k.view(); v != nil && v.leaseCap > 0 {
 		usual = min(usual, v.leaseCap)
 	}
 	return usual

@@ -73,7 +73,7 @@ func (c *Core) beginPart(now Instant, g *Group, p *part, last bool) (o Outcome, 
 			return o, false, true
 		}
 	}
-	if v := k.view.Load(); k.current(now, v) && v.limit >= 0 && p.cost > v.limit {
+	if v := k.view(); k.current(now, v) && v.limit >= 0 && p.cost > v.limit {
 		t := k.noSlots(now, &denial{reason: quota.TooLarge, largest: v.limit})
 		if v.limit == 0 {
 			t.Reason = quota.Exhausted
@@ -107,7 +107,7 @@ func (c *Core) beginPart(now Instant, g *Group, p *part, last bool) (o Outcome, 
 
 // current reports that what the ledger said of a key is not old: a limit may have been raised.
 func (k *Key) current(now Instant, v *view) bool {
-	return v != nil && now-k.learned < k.dim.Load().TTL && k.heard.generation <= v.generation
+	return v != nil && now-k.learned < k.dim().TTL && k.heard.generation <= v.generation
 }
 
 // mayFree reports that work runs here whose end would let others start, ledger or not.
@@ -117,7 +117,7 @@ func (s *slotSet) mayFree(now Instant) bool {
 
 // whyNoSlots is why a caller's patience ended in vain, as far as this agent knows.
 func (k *Key) whyNoSlots(lacks int64) quota.Reason {
-	if v := k.view.Load(); v != nil && v.headroom < lacks {
+	if v := k.view(); v != nil && v.headroom < lacks {
 		return quota.Exhausted
 	}
 	return quota.Cold

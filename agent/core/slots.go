@@ -189,7 +189,7 @@ func (c *Core) tendSlots(now Instant, k *Key) {
 	case c.slotsUrgent(now, k):
 		c.mark(k)
 	case slices.ContainsFunc(s.leases, func(l *slotLease) bool { return l.inUse < l.known.inUse }):
-		c.postpone(k, now+min(k.dim.Load().TTL/16, slotNews))
+		c.postpone(k, now+min(k.dim().TTL/16, slotNews))
 	}
 	if c.forgettable(now, k) {
 		c.forget(k)
@@ -202,10 +202,10 @@ func (c *Core) tendSlots(now Instant, k *Key) {
 // where others may be waiting, since nothing is left for them; else what lay idle for a ttl.
 // What was put to use meanwhile stays for the next who comes: demand has shown the need.
 func (c *Core) restSlots(now Instant, k *Key) {
-	s, ttl := k.slots, k.dim.Load().TTL
+	s, ttl := k.slots, k.dim().TTL
 	idle := s.idle(now)
 	s.spare = min(s.spare, idle)
-	if k.inLine() == nil && (k.dim.Load().Class == quota.Exact || now < k.modest || k.slotsScarce(now)) {
+	if k.inLine() == nil && (k.dim().Class == quota.Exact || now < k.modest || k.slotsScarce(now)) {
 		k.giveSlotsBack(idle)
 		return
 	}
@@ -219,7 +219,7 @@ func (c *Core) restSlots(now Instant, k *Key) {
 
 // slotsScarce reports that no slot was left for others when the ledger last said.
 func (k *Key) slotsScarce(now Instant) bool {
-	v := k.view.Load()
+	v := k.view()
 	return v != nil && v.limit >= 0 && v.headroom < 1 || k.denial.Load().covers(now, 1)
 }
 
@@ -227,7 +227,7 @@ func (k *Key) slotsScarce(now Instant) bool {
 // that the next caller will be there before the answer is.
 func (c *Core) askSlots(now Instant, k *Key) {
 	if k.ask != nil {
-		if now-k.ask.firstSent < k.dim.Load().TTL/2 || !k.ask.sent {
+		if now-k.ask.firstSent < k.dim().TTL/2 || !k.ask.sent {
 			return
 		}
 		c.withdraw(k, &k.ask)
@@ -246,9 +246,9 @@ func (c *Core) askSlots(now Instant, k *Key) {
 	if k.denial.Load().covers(now, need) {
 		return
 	}
-	k.demand.sample(now, s.started, k.dim.Load().TTL)
+	k.demand.sample(now, s.started, k.dim().TTL)
 	want := need
-	if k.dim.Load().Class != quota.Exact && now >= k.modest && k.demand.known {
+	if k.dim().Class != quota.Exact && now >= k.modest && k.demand.known {
 		want += int64(min(k.demand.perSecond*(2*c.rtt).Seconds(), float64(k.most())/4))
 	}
 	k.ask = &ask{id: c.newID(now), need: need, want: want}
@@ -268,7 +268,7 @@ func (k *Key) inLine() *Waiter {
 // lineCost is what those in line lack in all, as far as the ledger lately had it.
 func (k *Key) lineCost(idle int64) int64 {
 	most := int64(math.MaxInt64 / 2)
-	if v := k.view.Load(); v != nil {
+	if v := k.view(); v != nil {
 		most = min(most, v.headroom)
 	}
 	lack := -idle
@@ -302,7 +302,7 @@ func (c *Core) slotsUrgent(now Instant, k *Key) bool {
 func (l *slotLease) renewable() bool { return !l.closed && !l.over() }
 
 func (c *Core) scheduleSlots(now Instant, k *Key) {
-	ttl := k.dim.Load().TTL
+	ttl := k.dim().TTL
 	at := now + ttl
 	sooner := func(t Instant) {
 		if t > now && t < at {

@@ -146,7 +146,7 @@ func (c *Core) installSlots(now Instant, k *Key, a *ask, d *pb.Decision) {
 
 // shareSlots gives back what is idle while others are in need. For a while what falls idle
 // follows at once.
-func (c *Core) shareSlots(now Instant, k *Key) { k.modest = now + k.dim.Load().TTL/8 }
+func (c *Core) shareSlots(now Instant, k *Key) { k.modest = now + k.dim().TTL/8 }
 
 // loseSlots is reincarnate's part for slots: the leases are the original's, and what runs here
 // runs without one.

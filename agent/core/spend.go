@@ -172,7 +172,7 @@ func (c *Core) answerSpend(now Instant, s *spend, d *pb.Decision) {
 // would not, if it were one piece. Who was sent to that lane because the line was long gets back in
 // it: leases that go back for one caller would leave all others without.
 func (c *Core) leasable(now Instant, k *Key, cost int64) bool {
-	v := k.view.Load()
+	v := k.view()
 	return v != nil && cost <= v.leaseCap && k.left(now) < cost && !c.inLane(now, k)
 }
 

@@ -40,7 +40,7 @@ func (c *Core) Stats(now Instant) Stats {
 			s.InHand[k.ID.Dimension] += inHand
 			s.Running[k.ID.Dimension] += k.slots.running()
 		}
-		if k.view.Load() != nil {
+		if k.view() != nil {
 			s.remains(dimension, k.answer(now, inHand))
 		}
 	}

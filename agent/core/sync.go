@@ -141,8 +141,8 @@ func (u *unleased) most(k *Key) int64 {
 	if u.step > 0 {
 		return u.step
 	}
-	limit := k.dim.Load().Limit
-	if v := k.view.Load(); v != nil {
+	limit := k.dim().Limit
+	if v := k.view(); v != nil {
 		limit = v.limit
 	}
 	if limit < 0 {
@@ -373,7 +373,7 @@ func (c *Core) drop(k *Key, l *Lease) {
 		k.extend.lose(l)
 	}
 	rest := slices.DeleteFunc(slices.Clone(k.held()), func(o *Lease) bool { return o == l })
-	k.leases.Store(&rest)
+	k.hold(rest)
 	k.closing = slices.DeleteFunc(k.closing, func(o *Lease) bool { return o == l })
 }
 

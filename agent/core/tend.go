@@ -106,7 +106,7 @@ func (c *Core) serve(now Instant, k *Key) {
 
 // usedLately reports that the key is in use, so that running out would be felt.
 func (k *Key) usedLately(now Instant) bool {
-	return len(k.waiters) > 0 || now-k.lastUse < k.dim.Load().TTL
+	return len(k.waiters) > 0 || now-k.lastUse < k.dim().TTL
 }
 
 // noteUse keeps lastUse current from the counters, since takers leave no other trace.
@@ -121,7 +121,7 @@ func (k *Key) noteUse(now Instant) {
 // margin is how long before its deadline a lease in use is replaced: time for two round trips,
 // at most a quarter of its life.
 func (c *Core) margin(k *Key) time.Duration {
-	return min(max(2*c.rtt, 20*time.Millisecond), k.dim.Load().TTL/4)
+	return min(max(2*c.rtt, 20*time.Millisecond), k.dim().TTL/4)
 }
 
 // renew hands back most of a lease that nears its end, so that the ask for its successor is
@@ -135,7 +135,7 @@ func (c *Core) renew(now Instant, k *Key) {
 		return
 	}
 	newest.renewed = true
-	k.demand.sample(now, k.total(), k.dim.Load().TTL)
+	k.demand.sample(now, k.total(), k.dim().TTL)
 	keep := k.demand.over(2*c.rtt) + 1
 	k.keepOnly(now, keep)
 }
@@ -159,7 +159,7 @@ func (c *Core) fetch(now Instant, p *part) {
 	case k.denies(now, cost) != nil || k.could(now, cost) || c.comes(now, k, cost) || c.exactLane(now, k, cost):
 	default:
 		k.needHint, k.lastUse = cost, now
-		k.demand.sample(now, k.total(), k.dim.Load().TTL)
+		k.demand.sample(now, k.total(), k.dim().TTL)
 		k.ask = &ask{id: c.newID(now), need: cost, want: c.want(now, k, cost, k.left(now))}
 		c.mark(k)
 	}
@@ -172,7 +172,7 @@ func (c *Core) considerAsk(now Instant, k *Key) {
 		return
 	}
 	if k.ask != nil {
-		if now-k.ask.firstSent < k.dim.Load().TTL/2 || !k.ask.sent {
+		if now-k.ask.firstSent < k.dim().TTL/2 || !k.ask.sent {
 			return
 		}
 		c.withdraw(k, &k.ask) // too old to bring a lease worth having: replaced in the same Sync
@@ -198,7 +198,7 @@ func (c *Core) considerAsk(now Instant, k *Key) {
 		c.lineToLane(now, k)
 		return
 	}
-	k.demand.sample(now, k.total(), k.dim.Load().TTL)
+	k.demand.sample(now, k.total(), k.dim().TTL)
 	want := c.want(now, k, need, k.left(now))
 	if !k.awaited() && (now < k.modest || k.scarce(now, want)) {
 		return
@@ -261,12 +261,12 @@ func (c *Core) withdraw(k *Key, which **ask) {
 // forgettable reports that a key holds nothing, owes nothing and was not used for a ttl. With
 // it goes a denial that it remembers: should the key come back, it starts from the ledger.
 func (c *Core) forgettable(now Instant, k *Key) bool {
-	return k.idle() && !k.refresh && now-k.lastUse >= k.dim.Load().TTL
+	return k.idle() && !k.refresh && now-k.lastUse >= k.dim().TTL
 }
 
 // schedule sets when the key must be looked at again.
 func (c *Core) schedule(now Instant, k *Key, again Instant) {
-	at := now + k.dim.Load().TTL
+	at := now + k.dim().TTL
 	sooner := func(t Instant) {
 		if t > now && t < at {
 			at = t
@@ -287,7 +287,7 @@ func (c *Core) schedule(now Instant, k *Key, again Instant) {
 	}
 	for _, a := range []*ask{k.ask, k.next} {
 		if a != nil && a.sent {
-			sooner(a.firstSent + k.dim.Load().TTL/2)
+			sooner(a.firstSent + k.dim().TTL/2)
 		}
 	}
 	if d := k.denial.Load(); d != nil {
@@ -295,7 +295,7 @@ func (c *Core) schedule(now Instant, k *Key, again Instant) {
 		sooner(d.settles)
 	}
 	sooner(k.nextAsk)
-	sooner(k.lastUse + k.dim.Load().TTL)
+	sooner(k.lastUse + k.dim().TTL)
 	c.wakes.set(k, at)
 }
 
@@ -350,7 +350,7 @@ func (c *Core) addUnleased(now Instant, k *Key, cost int64) {
 
 // window is the key's window at the ledger's time.
 func (c *Core) window(now Instant, k *Key) windowID {
-	w := k.dim.Load().Calendar.WindowAt(c.LedgerTime(now))
+	w := k.dim().Calendar.WindowAt(c.LedgerTime(now))
 	return windowID{start: unixMicros(w.Start), end: unixMicros(w.End)}
 }
 

@@ -37,7 +37,7 @@ func (c *Core) frees(now Instant, l *Lease) bool {
 // reportBy is when a final report has to be sent: half the grace before the ledger closes the
 // lease, or sooner if a message takes that long.
 func (c *Core) reportBy(k *Key, l *Lease) Instant {
-	grace := k.dim.Load().grace
+	grace := k.dim().grace
 	return l.deadline + grace - max(grace/2, 4*c.rtt)
 }
 
@@ -77,7 +77,7 @@ func (c *Core) sealSpent(k *Key) {
 func (c *Core) retire(k *Key, l *Lease) {
 	l.seal()
 	rest := slices.DeleteFunc(slices.Clone(k.held()), func(o *Lease) bool { return o == l })
-	k.leases.Store(&rest)
+	k.hold(rest)
 	if l.emergency {
 		k.extend.lose(l)
 	}

@@ -37,7 +37,7 @@ func (c *Core) Hot(now Instant, n int) []quota.Key {
 			continue
 		}
 		demand := k.demand // a copy: to look changes nothing
-		demand.sample(now, k.total(), k.dim.Load().TTL)
+		demand.sample(now, k.total(), k.dim().TTL)
 		if demand.perSecond <= 0 {
 			continue
 		}

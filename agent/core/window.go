@@ -22,14 +22,14 @@ type lead struct {
 // coming returns the window after the present one and when that begins. It is known once the
 // ledger named it; from there on the calendar tells.
 func (c *Core) coming(now Instant, k *Key) (w *pb.Window, at Instant, length time.Duration) {
-	v := k.view.Load()
+	v := k.view()
 	if v == nil || v.next == nil || v.windowEnd == 0 || c.ledgerErr == unknownErr {
 		return nil, 0, 0
 	}
 	if v.windowEnd > now {
 		return v.next, v.windowEnd, v.length
 	}
-	calendar := k.dim.Load().Calendar
+	calendar := k.dim().Calendar
 	present := calendar.WindowAt(c.LedgerTime(now))
 	next := calendar.Next(present)
 	w = &pb.Window{StartUs: unixMicros(next.Start), EndUs: unixMicros(next.End)}
@@ -38,7 +38,7 @@ func (c *Core) coming(now Instant, k *Key) (w *pb.Window, at Instant, length tim
 
 // considerNext plans or makes the ask for the next window. It returns when to look again.
 func (c *Core) considerNext(now Instant, k *Key) Instant {
-	if a := k.next; a != nil && a.sent && now-a.firstSent >= k.dim.Load().TTL/2 {
+	if a := k.next; a != nil && a.sent && now-a.firstSent >= k.dim().TTL/2 {
 		c.withdraw(k, &k.next)
 	}
 	w, begins, length := c.coming(now, k)
@@ -74,19 +74,19 @@ func (c *Core) considerNext(now Instant, k *Key) Instant {
 // window has begun: its answer is what callers of now wait for.
 func (c *Core) nextIsDue(now Instant, k *Key) bool {
 	n := k.next
-	return n != nil && c.instant(n.window.GetStartUs()) <= now && (!n.sent || now-n.firstSent < k.dim.Load().TTL/2)
+	return n != nil && c.instant(n.window.GetStartUs()) <= now && (!n.sent || now-n.firstSent < k.dim().TTL/2)
 }
 
 // leases reports that a key may have leases at all.
 func (c *Core) leases(now Instant, k *Key) bool {
-	v := k.view.Load()
+	v := k.view()
 	return !c.inLane(now, k) && (v == nil || v.leaseCap != 0)
 }
 
 // longestLead is half a ttl, or the whole window if that is shorter, less what the estimate of
 // the ledger's clock may be off: an ask that comes too soon is refused.
 func (c *Core) longestLead(k *Key, length time.Duration) time.Duration {
-	most := min(k.dim.Load().TTL/2, length)
+	most := min(k.dim().TTL/2, length)
 	return max(0, most-2*c.ledgerErr-most/maxDrift-time.Millisecond)
 }
 
@@ -100,7 +100,7 @@ func (c *Core) drawLead(k *Key, length time.Duration) time.Duration {
 
 // askNext starts the ask for the next window.
 func (c *Core) askNext(now Instant, k *Key, w *pb.Window) {
-	k.demand.sample(now, k.total(), k.dim.Load().TTL)
+	k.demand.sample(now, k.total(), k.dim().TTL)
 	need := k.usual()
 	k.next = &ask{id: c.newID(now), window: w, need: need, want: c.want(now, k, need, 0)}
 	c.mark(k)
