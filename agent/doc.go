@@ -44,9 +44,9 @@
 //   - Several dimensions, or an operation's, are taken together or not at all; from units in
 //     hand without a lock or an allocation. (TestR1_10SeveralDimensionsAreTakenTogether,
 //     TestAPaymentTakesItsLeaseAndItsSpend, BenchmarkTakeAll)
-//   - So are keys of several tenants; what is only watched is taken by itself, and what it would
-//     deny is counted apart. (TestKeysOfSeveralTenantsAreTakenTogether,
-//     TestTakeKeysRefusesWhatMakesNoSense, TestWhatShadowWouldDenyIsCountedApart)
+//   - So are keys of several tenants, and local limits with them; what is only watched is taken by
+//     itself, and what it would deny is counted apart. (TestKeysOfSeveralTenantsAreTakenTogether,
+//     TestTakeKeysRefusesWhatMakesNoSense, TestR1_10ALocalLimitAndAQuotaAreTakenTogether, TestWhatShadowWouldDenyIsCountedApart)
 //   - A cost that is not known beforehand is reserved and settled.
 //     (TestUnknownCostIsReservedAndSettled)
 //   - A take of any kind that is repeated with its id is charged once.

@@ -51,7 +51,7 @@ func TestHotKeysOutliveARestart(t *testing.T) {
 				t.Error("after one round trip:", err)
 			}
 			for _, tenant := range []string{"acme", "globex"} {
-				if known, ok := b.Known(quota.Key{Tenant: tenant, Dimension: "report_export"}); !ok || known.Remaining == 0 {
+				if known, ok := b.Known(takeOf(tenant, "report_export", 0)); !ok || known.Remaining == 0 {
 					t.Errorf("%s: nothing is in hand: %+v", tenant, known)
 				}
 			}

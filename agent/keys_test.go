@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/agent/local"
 	"github.com/quotalease/quotalease/ledger/quota"
 	"github.com/quotalease/quotalease/ledger/quota/descriptor"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
@@ -28,9 +29,13 @@ func (r ruled) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply, er
 	return reply, err
 }
 
-func keyCosts(dimension string, costs ...int64) (takes []core.KeyCost) {
+func takeOf(tenant, dimension string, cost int64) KeyTake {
+	return KeyTake{KeyCost: core.KeyCost{Key: quota.Key{Tenant: tenant, Dimension: dimension}, Cost: cost}}
+}
+
+func keyCosts(dimension string, costs ...int64) (takes []KeyTake) {
 	for i, n := range costs {
-		takes = append(takes, core.KeyCost{Key: quota.Key{Tenant: fmt.Sprintf("t%d", i), Dimension: dimension}, Cost: n})
+		takes = append(takes, takeOf(fmt.Sprintf("t%d", i), dimension, n))
 	}
 	return takes
 }
@@ -46,9 +51,9 @@ func TestKeysOfSeveralTenantsAreTakenTogether(t *testing.T) {
 			}
 		}
 		// A lease has 100 units here.
-		key, d, err := a.TakeKeys(t.Context(), keyCosts("report_export", 3, 1001))
-		if err != nil || d.Allowed || key.Tenant != "t1" {
-			t.Errorf("%v: %+v, %v", key, d, err)
+		at, d, err := a.TakeKeys(t.Context(), keyCosts("report_export", 3, 1001))
+		if err != nil || d.Allowed || at != 1 {
+			t.Errorf("%d: %+v, %v", at, d, err)
 		}
 		stop()
 		if got := up.confirmed(); got != 14 {
@@ -62,9 +67,11 @@ func TestTakeKeysRefusesWhatMakesNoSense(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, stop := start(t, newFakeUplink())
 		defer stop()
-		for field, takes := range map[string][]core.KeyCost{
-			"takes": make([]core.KeyCost, MaxKeyTakes+1), "cost": keyCosts("report_export", 1, 0), "tenant": {{Key: quota.Key{Dimension: "report_export"}, Cost: 1}},
-			"dimension": keyCosts("report_export@5/MINUTE", 1), // no rule accepts it
+		for field, takes := range map[string][]KeyTake{
+			"takes": make([]KeyTake, MaxKeyTakes+1), "cost": keyCosts("report_export", 1, 0), "tenant": {takeOf("", "report_export", 1)},
+			"dimension":      keyCosts("report_export@5/MINUTE", 1), // no rule accepts it
+			"local":          {{KeyCost: takeOf("acme", "report_export", 1).KeyCost, Local: true}},
+			"caller.address": {{KeyCost: takeOf("acme", "clients", 1).KeyCost, Local: true, Caller: local.Caller{Address: "here"}}},
 		} {
 			var bad *quota.FieldError
 			if _, _, err := a.TakeKeys(t.Context(), takes); !errors.As(err, &bad) || bad.Field != field {
@@ -82,7 +89,7 @@ func TestWhatShadowWouldDenyIsCountedApart(t *testing.T) {
 		a, stop := start(t, up)
 		denied := 0
 		for range 6 {
-			d, err := a.TakeShadow(t.Context(), "acme", "report_export", 1)
+			d, err := a.TakeShadow(t.Context(), takeOf("acme", "report_export", 1))
 			if err != nil || !d.Shadow {
 				t.Fatal(d, err)
 			}
@@ -92,7 +99,7 @@ func TestWhatShadowWouldDenyIsCountedApart(t *testing.T) {
 		}
 		up.cut(true)
 		time.Sleep(time.Minute)
-		if d, err := a.TakeShadow(t.Context(), "other", "report_export", 1); err != nil || d.Allowed || d.Reason != quota.Unavailable {
+		if d, err := a.TakeShadow(t.Context(), takeOf("other", "report_export", 1)); err != nil || d.Allowed || d.Reason != quota.Unavailable {
 			t.Errorf("in an outage %+v, %v", d, err)
 		}
 		up.cut(false)

@@ -58,21 +58,31 @@ func chargesOf(p *local.Plan, charges []local.Charge, tenant, operation string, 
 // guard decides a request: by its local limits, and then as leased says. The answer waits for its
 // turn where one of them shapes traffic.
 func (a *Agent) guard(ctx context.Context, p *local.Plan, charges []local.Charge, leased func() (Decision, error)) (Decision, error) {
+	d, _, err := a.guarded(ctx, p, charges, leased)
+	return d, err
+}
+
+// guarded is guard that also says which of the charges denied, -1 if none did. Without leased the
+// local limits decide alone.
+func (a *Agent) guarded(ctx context.Context, p *local.Plan, charges []local.Charge, leased func() (Decision, error)) (_ Decision, denied int, _ error) {
 	if local.NeedsSlots(charges) {
-		return Decision{}, needsSlots("dimension")
+		return Decision{}, -1, needsSlots("dimension")
 	}
 	v, err := a.enter(ctx, charges, 0)
 	if err != nil || v.Denied != nil {
-		return a.localDenial(p, &v), err
+		return a.localDenial(p, &v), v.At, err
+	}
+	if leased == nil {
+		return localDecision(p, &v), -1, a.turn(ctx, v.Delay)
 	}
 	kept := false
 	defer a.giveBackUnless(&kept, charges)
 	d, err := leased()
 	if err != nil || !d.Allowed {
-		return d, err
+		return d, -1, err
 	}
 	kept = true
-	return d, a.turn(ctx, v.Delay)
+	return d, -1, a.turn(ctx, v.Delay)
 }
 
 func needsSlots(field string) error {
@@ -143,16 +153,29 @@ func (a *Agent) turn(ctx context.Context, delay time.Duration) error {
 // localDenial is the denial of a local limit, which it names as its dimension: to the caller it is
 // a quota like any other that is spent for now.
 func (a *Agent) localDenial(p *local.Plan, v *local.Verdict) Decision {
-	l := v.Denied
-	if l == nil {
+	if v.Denied == nil {
 		return Decision{}
 	}
-	d := Decision{Dimension: l.Name, Reason: quota.Exhausted, Limit: quota.LimitOf(l.Most()), Remaining: v.Answer.Left,
-		RetryIn: v.Answer.RetryIn, Window: l.Window(), PolicyVersion: p.Version}
+	d := localDecision(p, v)
+	a.seen.denied(d.Dimension, d.Reason, d.RetryIn)
+	return d
+}
+
+// localDecision is what a local limit says: the one that denied, or the tightest.
+func localDecision(p *local.Plan, v *local.Verdict) Decision {
+	l := v.Denied
+	if l == nil {
+		l = v.Tightest
+	}
+	d := Decision{Allowed: v.Denied == nil, Dimension: l.Name, Limit: quota.LimitOf(l.Most()), Remaining: v.Answer.Left,
+		Window: l.Window(), PolicyVersion: p.Version}
+	if d.Allowed {
+		return d
+	}
+	d.Reason, d.RetryIn = quota.Exhausted, v.Answer.RetryIn
 	if v.Outcome == local.TooLarge && l.Most() > 0 {
 		d.Reason, d.Largest = quota.TooLarge, l.Most()
 	}
-	a.seen.denied(l.Name, d.Reason, d.RetryIn)
 	return d
 }
 
@@ -166,20 +189,17 @@ func (a *Agent) TakeLocal(ctx context.Context, tenant, name string, cost int64) 
 		return Decision{}, err
 	}
 	var room [localRoom]local.Charge
-	charges, ok := p.Limit(room[:0], tenant, name, cost)
+	charges, ok := p.Limit(room[:0], tenant, name, nil, cost)
 	if !ok {
-		return Decision{}, &quota.FieldError{Field: "local", Allowed: "a local limit that policy defines"}
+		return Decision{}, errNoLocal
 	}
 	if local.NeedsSlots(charges) {
 		return Decision{}, needsSlots("local")
 	}
-	v, err := a.enter(ctx, charges, 0)
-	if err != nil || v.Denied != nil {
-		return a.localDenial(p, &v), err
-	}
-	return Decision{Allowed: true, Dimension: name, Limit: quota.LimitOf(v.Tightest.Most()), Remaining: v.Answer.Left,
-		Window: v.Tightest.Window(), PolicyVersion: p.Version}, a.turn(ctx, v.Delay)
+	return a.guard(ctx, p, charges, nil)
 }
+
+var errNoLocal = &quota.FieldError{Field: "local", Allowed: "a local limit that policy defines"}
 
 // sweepLoop drops the idle keys of local limits.
 func (a *Agent) sweepLoop(ctx context.Context) {

@@ -56,8 +56,8 @@ func (oneAnswer) Descriptors() *core.Descriptors {
 		Descriptors: []*pb.Descriptor{{Domain: "app", Match: []*pb.DescriptorEntry{{Key: "org"}}, Tenant: []int32{0}, Dimension: "calls"}}})
 	return c.Descriptors()
 }
-func (oneAnswer) Known(quota.Key) (agent.Decision, bool) { return agent.Decision{}, false }
-func (oneAnswer) Ready() error                           { return nil }
+func (oneAnswer) Known(agent.KeyTake) (agent.Decision, bool) { return agent.Decision{}, false }
+func (oneAnswer) Ready() error                               { return nil }
 
 // overHTTP is the reason in an answer's body.
 func overHTTP(t *testing.T, h http.Handler, r *http.Request) string {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/controlplane"
 	"github.com/quotalease/quotalease/ledger"
 	"github.com/quotalease/quotalease/ledger/memory"
@@ -179,7 +180,7 @@ func TestARollingRestartUnderLoadDeniesNobodyWhileUnitsAreFree(t *testing.T) {
 					t.Error("a replacement is ready before it holds what was hot")
 				}
 				r.load(3 * time.Second)
-				if k, ok := s.agent.Known(rolled); s.agent.Ready() != nil || !ok || k.Remaining == 0 {
+				if k, ok := s.agent.Known(agent.KeyTake{KeyCost: core.KeyCost{Key: rolled}}); s.agent.Ready() != nil || !ok || k.Remaining == 0 {
 					t.Errorf("the replacement is not in use: %v, %+v", s.agent.Ready(), k)
 				}
 			}

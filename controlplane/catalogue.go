@@ -37,12 +37,15 @@ func catalogue(s *policy.Snapshot) *pb.Catalogue {
 }
 
 func descriptorMessage(r *descriptor.Rule) *pb.Descriptor {
-	m := &pb.Descriptor{Domain: r.Domain, Dimension: r.Dimension, Shadow: r.Shadow, Name: r.Name, Replaces: r.Replaces, Overrides: r.Overrides}
+	m := &pb.Descriptor{Domain: r.Domain, Dimension: r.Dimension, Shadow: r.Shadow, Name: r.Name, Replaces: r.Replaces, Overrides: r.Overrides, Local: r.Local}
 	for _, p := range r.Match {
 		m.Match = append(m.Match, &pb.DescriptorEntry{Key: p.Key, Value: p.Value})
 	}
 	for _, at := range r.Tenant {
 		m.Tenant = append(m.Tenant, int32(at))
+	}
+	for _, f := range r.Caller {
+		m.Caller = append(m.Caller, &pb.DescriptorCaller{Attribute: f.Attribute, At: int32(f.At)})
 	}
 	return m
 }

@@ -40,6 +40,9 @@ operations:
 descriptors:
   - {domain: web, match: [{key: path, value: /v1/*}, {key: org}], dimension: api_calls, tenant: [org], shadow: true, name: v1, replaces: [probe], overrides: accept}
   - {domain: web, match: [{key: probe}], unlimited: true, name: probe}
+  - {domain: web, match: [{key: to}, {key: remote_address}], local: clients, caller: {address: remote_address}}
+local:
+  - {name: clients, algorithm: fixed_window, limit: 5/m, key: [tenant, address]}
 `)
 	c := w.agent().sync(&pb.SyncRequest{}).GetCatalogue()
 	if c != nil {
@@ -53,7 +56,9 @@ descriptors:
 	v1 := &pb.Descriptor{Domain: "web", Match: []*pb.DescriptorEntry{{Key: "path", Value: "/v1/*"}, {Key: "org"}}, Dimension: "api_calls",
 		Tenant: []int32{1}, Shadow: true, Name: "v1", Replaces: []string{"probe"}, Overrides: true}
 	probe := &pb.Descriptor{Domain: "web", Match: []*pb.DescriptorEntry{{Key: "probe"}}, Name: "probe"}
-	if d := c.GetDescriptors(); len(d) != 2 || !proto.Equal(d[0], v1) || !proto.Equal(d[1], probe) {
+	clients := &pb.Descriptor{Domain: "web", Match: []*pb.DescriptorEntry{{Key: "to"}, {Key: "remote_address"}}, Dimension: "clients",
+		Local: true, Tenant: []int32{0}, Caller: []*pb.DescriptorCaller{{Attribute: "address", At: 1}}}
+	if d := c.GetDescriptors(); len(d) != 3 || !proto.Equal(d[0], v1) || !proto.Equal(d[1], probe) || !proto.Equal(d[2], clients) {
 		t.Errorf("descriptors: %v", d)
 	}
 	us := func(d time.Duration) int64 { return d.Microseconds() }

@@ -31,6 +31,8 @@
 //     TestR1_14ANewLimitCarriesOverWhatEveryKeyUsed)
 //   - A request counts once at a limit, or with each of its tenants, and costs add up.
 //     (TestWhatARequestCostsALimit, TestARequestForSeveralTenants)
+//   - A limit may count somebody else than who makes the request, and each apart; a look takes
+//     nothing and makes no key. (TestALimitCountsWhomItIsTold, TestALookTakesNothing)
 //   - Several limits are taken all or none, and what is given back can be taken again.
 //     (TestSeveralLimitsAreTakenAllOrNone, TestWhatIsGivenBackCanBeTakenAgain,
 //     TestAPlaceInTheMiddleOfTheQueuePassesUnused)

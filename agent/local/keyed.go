@@ -94,20 +94,45 @@ func (t *keyed[S]) add(now time.Duration, s *shard[S], key []byte, l *Limit) *en
 			return nil
 		}
 	}
-	t.mu.Lock()
-	l = t.limit.Load()
-	if t.seen != l {
-		t.fresh.reconfigure(now, l)
-		t.seen = l
-	}
-	e := &entry[S]{key: string(key), shard: s, state: t.copy(t.fresh), limit: l, used: now}
-	t.mu.Unlock()
+	state, l := t.unused(now)
+	e := &entry[S]{key: string(key), shard: s, state: state, limit: l, used: now}
 	if s.byKey == nil {
 		s.byKey = map[string]*entry[S]{}
 	}
 	s.byKey[e.key] = e
 	s.push(e)
 	return e
+}
+
+// unused returns the state of a key that nobody used, and the limit that it knows.
+func (t *keyed[S]) unused(now time.Duration) (S, *Limit) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.limit.Load()
+	if t.seen != l {
+		t.fresh.reconfigure(now, l)
+		t.seen = l
+	}
+	return t.copy(t.fresh), l
+}
+
+// look shows the state of a key, which does not come into use by it.
+func (t *keyed[S]) look(now time.Duration, key []byte, show func(S)) *Limit {
+	s := &t.shards[maphash.Bytes(t.seed, key)%shards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.byKey[string(key)]
+	if !ok {
+		state, l := t.unused(now)
+		show(state)
+		return l
+	}
+	if l := t.limit.Load(); e.limit != l {
+		e.state.reconfigure(now, l)
+		e.limit = l
+	}
+	show(e.state)
+	return e.limit
 }
 
 // drop looks at the few longest unused keys of a shard and drops those that may go and are at

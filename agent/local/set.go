@@ -141,6 +141,7 @@ func (s *Set) Sweep(now time.Duration) {
 type Charge struct {
 	limiter *limiter
 	tenant  string
+	caller  *Caller // whom it counts, nil: who makes the request
 	cost    int64
 
 	units *entry[core] // which gave it
@@ -153,7 +154,7 @@ type Charge struct {
 // asks for what it asks for. Nothing is taken yet.
 func (p *Plan) Dimension(charges []Charge, key quota.Key, cost, times int64) []Charge {
 	for _, l := range p.dimensions[quota.BaseDimension(key.Dimension)] {
-		charges = l.charge(charges, key.Tenant, cost, times)
+		charges = l.charge(charges, key.Tenant, nil, cost, times)
 	}
 	return charges
 }
@@ -161,29 +162,30 @@ func (p *Plan) Dimension(charges []Charge, key quota.Key, cost, times int64) []C
 // Operation adds the limits that a tenant's operation itself is under.
 func (p *Plan) Operation(charges []Charge, tenant, name string, times int64) []Charge {
 	for _, l := range p.operations[name] {
-		charges = l.charge(charges, tenant, times, times)
+		charges = l.charge(charges, tenant, nil, times, times)
 	}
 	return charges
 }
 
-// Limit adds a limit by its name, if there is one.
-func (p *Plan) Limit(charges []Charge, tenant, name string, cost int64) ([]Charge, bool) {
+// Limit adds a limit by its name, if there is one. It counts who makes the request, or, if that is
+// somebody else, caller.
+func (p *Plan) Limit(charges []Charge, tenant, name string, caller *Caller, cost int64) ([]Charge, bool) {
 	l, ok := p.byName[name]
 	if !ok {
 		return charges, false
 	}
-	return l.charge(charges, tenant, cost, cost), true
+	return l.charge(charges, tenant, caller, cost, cost), true
 }
 
 // charge adds a limit, or to what is there of it: costs add up, but a request is one request
 // however much of what it takes is under the same limit. Slots come last, because they may be
 // waited for, and in one order, so that no two requests wait for each other.
-func (l *limiter) charge(charges []Charge, tenant string, cost, times int64) []Charge {
-	limit := l.limit()
-	byCost, byTenant := limit.CountCost, slices.Contains(limit.Key, Tenant)
+func (l *limiter) charge(charges []Charge, tenant string, caller *Caller, cost, times int64) []Charge {
+	byCost := l.limit().CountCost
+	made := Charge{limiter: l, tenant: tenant, caller: caller}
 	for i := range charges {
 		c := &charges[i]
-		if c.limiter != l || byTenant && c.tenant != tenant {
+		if !c.Same(&made) {
 			continue
 		}
 		if byCost {
@@ -196,11 +198,26 @@ func (l *limiter) charge(charges []Charge, tenant string, cost, times int64) []C
 	if !byCost {
 		cost = times
 	}
-	charges = append(charges, Charge{limiter: l, tenant: tenant, cost: cost})
+	made.cost = cost
+	charges = append(charges, made)
 	for i := len(charges) - 1; i > 0 && l.before(charges[i-1].limiter); i-- {
 		charges[i-1], charges[i] = charges[i], charges[i-1]
 	}
 	return charges
+}
+
+// Same reports that two charges are of one count.
+func (c *Charge) Same(o *Charge) bool {
+	return c.limiter == o.limiter && (c.tenant == o.tenant || !slices.Contains(c.limiter.limit().Key, Tenant)) &&
+		(c.caller == o.caller || c.caller != nil && o.caller != nil && *c.caller == *o.caller)
+}
+
+// of is whom a charge counts in a request of a caller.
+func (c *Charge) of(caller *Caller) *Caller {
+	if c.caller != nil {
+		return c.caller
+	}
+	return caller
 }
 
 func (l *limiter) before(o *limiter) bool {
@@ -229,6 +246,7 @@ func ValidateTenants(charges []Charge) error {
 // Verdict is what the limits say together.
 type Verdict struct {
 	Denied   *Limit // which denied; nil: all allowed, or had not been asked
+	At       int    // where its charge is
 	Tightest *Limit // allowed: the one with the least left
 	Outcome  Outcome
 	Answer   Answer        // of the one that denied, or of the tightest
@@ -252,7 +270,7 @@ func (s *Set) Take(now time.Duration, c *Caller, charges []Charge, patience time
 		}
 		if out != Passed {
 			s.GiveBack(now, charges[:i])
-			return Verdict{Denied: ch.limiter.limit(), Outcome: out, Answer: a}, nil
+			return Verdict{Denied: ch.limiter.limit(), At: i, Outcome: out, Answer: a}, nil
 		}
 		v.Delay = max(v.Delay, a.Delay)
 		if v.Tightest == nil || a.Left < v.Answer.Left {
@@ -265,7 +283,7 @@ func (s *Set) Take(now time.Duration, c *Caller, charges []Charge, patience time
 func (s *Set) takeOne(now time.Duration, c *Caller, ch *Charge, patience time.Duration) (Answer, Outcome, error) {
 	var room [4 * MaxCallerBytes]byte
 	t := ch.limiter.units
-	key, err := t.limit.Load().key(s.hash, room[:0], ch.tenant, c)
+	key, err := t.limit.Load().key(s.hash, room[:0], ch.tenant, ch.of(c))
 	if err != nil {
 		return Answer{}, "", err
 	}
@@ -286,6 +304,28 @@ func (s *Set) takeOne(now time.Duration, c *Caller, ch *Charge, patience time.Du
 	}
 	ch.limiter.counts.decided(out, ch.cost, a.Left)
 	return a, out, nil
+}
+
+// Look says what a limit has left for whom a charge counts, and takes nothing and keeps nothing. It
+// denies as a cost of 1 would be.
+func (s *Set) Look(now time.Duration, ch *Charge) (Verdict, error) {
+	var room [4 * MaxCallerBytes]byte
+	t := ch.limiter.units
+	key, err := t.limit.Load().key(s.hash, room[:0], ch.tenant, ch.of(&Caller{}))
+	if err != nil {
+		return Verdict{}, err
+	}
+	var a Answer
+	limit := t.look(now, key, func(c core) {
+		if a = c.take(now, 0, forever); a.Left == 0 {
+			a = c.clone().take(now, 1, forever)
+		}
+	})
+	v := Verdict{Tightest: limit, Outcome: outcomeOf(limit, a, 1), Answer: a}
+	if !a.Allowed {
+		v.Denied = limit
+	}
+	return v, nil
 }
 
 func outcomeOf(l *Limit, a Answer, cost int64) Outcome {

@@ -91,20 +91,41 @@ func (it *item) status(rules *core.Descriptors) *rlspb.RateLimitResponse_Descrip
 // limit describes the limit in the protocol's terms. A burst belongs to no unit of time.
 func (it *item) limit(rules *core.Descriptors) *rlspb.RateLimitResponse_RateLimit {
 	l := &rlspb.RateLimitResponse_RateLimit{Name: it.rule.Name, RequestsPerUnit: short(int64(it.decision.Limit.Units))}
+	decided := it.decision.Dimension // a local limit that the dimension is under, perhaps
 	if l.Name == "" {
-		l.Name = it.rule.Dimension
+		l.Name = quota.BaseDimension(decided)
 	}
-	if o := it.brought; o != nil {
+	if o := it.brought; o != nil && decided == it.take.Key.Dimension {
 		l.Unit = units[o.Every]
 		if o.Times > 1 {
 			l.UnitMultiplier = wrapperspb.UInt32(uint32(o.Times))
 		}
 		return l
 	}
-	if dim, ok := rules.Dimension(it.rule.Dimension); ok {
+	if dim, ok := rules.Dimension(decided); ok {
 		l.Unit = units[dim.Calendar.Every()]
+	} else {
+		l.Unit, l.UnitMultiplier = unitOf(it.decision.Window)
 	}
 	return l
+}
+
+// unitOf writes the window of a local limit. Nothing is said of one that has none, or that is of no
+// whole seconds.
+func unitOf(window time.Duration) (rlspb.RateLimitResponse_RateLimit_Unit, *wrapperspb.UInt32Value) {
+	for _, u := range []struct {
+		every quota.Every
+		lasts time.Duration
+	}{{quota.EveryDay, 24 * time.Hour}, {quota.EveryHour, time.Hour}, {quota.EveryMinute, time.Minute}, {quota.EverySecond, time.Second}} {
+		switch n := window / u.lasts; {
+		case window <= 0 || window%u.lasts != 0:
+		case n == 1:
+			return units[u.every], nil
+		default:
+			return units[u.every], wrapperspb.UInt32(uint32(min(n, math.MaxUint32)))
+		}
+	}
+	return rlspb.RateLimitResponse_RateLimit_UNKNOWN, nil
 }
 
 // short is an amount as the protocol can say it.
@@ -173,7 +194,7 @@ func wouldDeny(items []item) (shadow []*structpb.Value) {
 			reason = it.refused
 		}
 		would := map[string]*structpb.Value{"reason": structpb.NewStringValue(string(reason))}
-		named(would, it.key.Dimension, it.rule.Name)
+		named(would, it.take.Key.Dimension, it.rule.Name)
 		shadow = append(shadow, structpb.NewStructValue(&structpb.Struct{Fields: would}))
 	}
 	return shadow

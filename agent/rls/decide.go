@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/quotalease/quotalease/agent"
-	"github.com/quotalease/quotalease/agent/core"
 	"github.com/quotalease/quotalease/agent/door"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
@@ -32,7 +31,7 @@ func decide(ctx context.Context, a Agent, items []item) (verdict, error) {
 	}
 	for i := range items {
 		if it := &items[i]; it.counted() && !it.known && it.refused == "" {
-			it.decision, it.known = a.Known(it.key)
+			it.decision, it.known = a.Known(it.take)
 		}
 	}
 	return v, nil
@@ -43,16 +42,16 @@ func ask(ctx context.Context, a Agent, items []item) (verdict, error) {
 	var v verdict
 	for i := range items {
 		if it := &items[i]; it.enforced() && it.refused != "" {
-			return it.deny(agent.Decision{Dimension: it.key.Dimension, Reason: it.refused}), nil
+			return it.deny(agent.Decision{Dimension: it.take.Key.Dimension, Reason: it.refused}), nil
 		}
 	}
 	for i := range items {
 		it := &items[i]
-		if !it.enforced() || it.back || it.cost > 0 {
+		if !it.enforced() || it.back || it.take.Cost > 0 {
 			continue
 		}
-		d, err := a.Take(ctx, it.key.Tenant, it.key.Dimension, 0)
-		switch d, err = settled(d, err, it.key); {
+		d, err := peek(ctx, a, it.take)
+		switch d, err = settled(d, err, it.take.Key); {
 		case err != nil:
 			return v, err
 		case !d.Allowed:
@@ -65,15 +64,15 @@ func ask(ctx context.Context, a Agent, items []item) (verdict, error) {
 	if len(takes) == 0 {
 		return v, nil
 	}
-	key, d, err := take(ctx, a, takes)
-	if d, err = settled(d, err, key); err != nil {
+	at, d, err := take(ctx, a, takes)
+	if d, err = settled(d, err, takes[at].Key); err != nil {
 		return v, err
 	}
 	var denied verdict
 	for i := range items {
 		it := &items[i]
 		switch {
-		case !it.enforced() || it.back || it.cost == 0 || it.key != key:
+		case !it.takes() || !sameCount(it.take, takes[at]):
 		case !d.Allowed:
 			denied = it.deny(d)
 		default:
@@ -85,7 +84,36 @@ func ask(ctx context.Context, a Agent, items []item) (verdict, error) {
 	if !d.Allowed {
 		return denied, nil
 	}
+	for i := range items { // local limits say what they left
+		if it := &items[i]; it.takes() && it.take.Local && !it.known {
+			if it.decision, it.known = a.Known(it.take); it.known {
+				it.decision.Allowed, it.decision.Reason = true, quota.Allowed // whatever the next is told
+				v.passed(it)
+			}
+		}
+	}
 	return v, nil
+}
+
+// takes reports that an item is taken, and may be denied.
+func (it *item) takes() bool { return it.enforced() && !it.back && it.take.Cost > 0 }
+
+// sameCount reports that two takes are of one key, or of one count of a local limit.
+func sameCount(x, y agent.KeyTake) bool {
+	x.Cost = y.Cost
+	return x == y
+}
+
+// peek asks what is left. Of a local limit nothing is left when it would deny.
+func peek(ctx context.Context, a Agent, t agent.KeyTake) (agent.Decision, error) {
+	if !t.Local {
+		return a.Take(ctx, t.Key.Tenant, t.Key.Dimension, 0)
+	}
+	d, ok := a.Known(t)
+	if !ok {
+		d = agent.Decision{Dimension: t.Key.Dimension, Reason: quota.Unavailable, RetryIn: time.Second}
+	}
+	return d, nil
 }
 
 // passed keeps the tightest limit of a request that passes.
@@ -103,42 +131,38 @@ func (it *item) deny(d agent.Decision) verdict {
 }
 
 // takesOf is what enforced items cost, each key once: two of one key are two uses of it.
-func takesOf(items []item) []core.KeyCost {
-	var takes []core.KeyCost
+func takesOf(items []item) []agent.KeyTake {
+	var takes []agent.KeyTake
 next:
 	for i := range items {
 		it := &items[i]
-		if !it.enforced() || it.back || it.cost == 0 {
+		if !it.takes() {
 			continue
 		}
 		for j := range takes {
-			if takes[j].Key == it.key {
-				takes[j].Cost += it.cost
+			if sameCount(takes[j], it.take) {
+				takes[j].Cost += it.take.Cost
 				continue next
 			}
 		}
-		takes = append(takes, core.KeyCost{Key: it.key, Cost: it.cost})
+		takes = append(takes, it.take)
 	}
 	return takes
 }
 
 // take takes one key, or several together.
-func take(ctx context.Context, a Agent, takes []core.KeyCost) (quota.Key, agent.Decision, error) {
-	for _, t := range takes {
+func take(ctx context.Context, a Agent, takes []agent.KeyTake) (int, agent.Decision, error) {
+	for i, t := range takes {
 		if t.Cost > agent.MaxCost { // of several descriptors together
-			return t.Key, agent.Decision{Dimension: t.Key.Dimension, Reason: quota.TooLarge}, nil
+			return i, agent.Decision{Dimension: t.Key.Dimension, Reason: quota.TooLarge}, nil
 		}
 	}
-	if len(takes) > 1 {
-		key, d, err := a.TakeKeys(ctx, takes)
-		if key == (quota.Key{}) {
-			key = takes[0].Key
-		}
-		return key, d, err
+	if len(takes) > 1 || takes[0].Local {
+		return a.TakeKeys(ctx, takes)
 	}
 	key := takes[0].Key
 	d, err := a.Take(ctx, key.Tenant, key.Dimension, takes[0].Cost)
-	return key, d, err
+	return 0, d, err
 }
 
 // settled turns what is no decision into one: who would be let past an error is denied. The
@@ -178,9 +202,9 @@ func watch(ctx context.Context, a Agent, items []item) {
 
 // watched is what an item in shadow would be told.
 func (it *item) watched(ctx context.Context, a Agent) {
-	d, err := a.TakeShadow(ctx, it.key.Tenant, it.key.Dimension, it.cost)
+	d, err := a.TakeShadow(ctx, it.take)
 	if err != nil {
-		it.decision, it.over = agent.Decision{Dimension: it.key.Dimension, Reason: quota.Unavailable}, true
+		it.decision, it.over = agent.Decision{Dimension: it.take.Key.Dimension, Reason: quota.Unavailable}, true
 		return
 	}
 	it.decision, it.known, it.over = d, true, !d.Allowed

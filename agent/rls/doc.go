@@ -17,6 +17,11 @@
 //     is in shadow is taken by itself, and never if the request does not pass.
 //     (TestR1_10DescriptorsOfOneRequestAreTakenTogether, TestY1ShadowRuleCountsAndAllows,
 //     TestY2AnExhaustedShadowRuleBesideAnEnforcedOne)
+//   - A rule's local limit decides with the quotas of the request, by what the rule says its
+//     descriptor holds, and no answer shows an address. (TestR1_10ALocalLimitAndAQuotaAreTakenTogether,
+//     TestR1_13ALocalLimitByAddressDecidesAtTheRateLimitService,
+//     TestALocalLimitCountsWhatItsRuleTakesFromTheDescriptor,
+//     TestY1ALocalLimitInShadowCountsAndAllows)
 //   - There is one status for each descriptor, in their order, and headers, body and times are
 //     those of the other doors. (FuzzShouldRateLimit, TestH1H2H3H4AtTheRateLimitService)
 //   - An outage is OVER_LIMIT and says so, unless the dimension's mode lets pass; so is an agent

@@ -10,6 +10,7 @@ import (
 	typepb "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 
 	"github.com/quotalease/quotalease/agent"
+	"github.com/quotalease/quotalease/agent/local"
 	"github.com/quotalease/quotalease/ledger/quota"
 	"github.com/quotalease/quotalease/ledger/quota/descriptor"
 )
@@ -23,8 +24,7 @@ const (
 // item is one descriptor of a request: where it is counted, and then what became of it.
 type item struct {
 	rule     *descriptor.Rule // nil: it is not counted
-	key      quota.Key
-	cost     int64
+	take     agent.KeyTake
 	back     bool            // negative hits
 	brought  *quota.Override // a limit that the request brought along, and that the rule accepts
 	refused  quota.Reason    // why no key can be asked; nothing: one can
@@ -85,7 +85,7 @@ func read(rules *descriptor.Tree, req *rlspb.RateLimitRequest) ([]item, *quota.F
 		if bad != nil {
 			return nil, &quota.FieldError{Field: fmt.Sprintf("descriptors[%d].limit.%s", i, bad.Field), Allowed: bad.Allowed}
 		}
-		it.key.Dimension, it.brought = o.Of(it.key.Dimension), &o
+		it.take.Key.Dimension, it.brought = o.Of(it.take.Key.Dimension), &o
 	}
 	for i := range items {
 		if r := items[i].rule; r != nil && r.Name != "" && slices.Contains(replaced, r.Name) {
@@ -110,15 +110,36 @@ func (it *item) count(req *rlspb.RateLimitRequest, d *commonpb.RateLimitDescript
 	if own := d.GetHitsAddend(); own != nil {
 		hits = own.GetValue()
 	}
-	it.cost, it.back = int64(min(hits, agent.MaxCost)), d.GetIsNegativeHits()
-	it.key.Dimension = it.rule.Dimension
-	var ok bool
-	switch it.key.Tenant, ok = it.rule.TenantOf(entries); {
-	case !ok:
+	it.take.Cost, it.back = int64(min(hits, agent.MaxCost)), d.GetIsNegativeHits()
+	it.take.Key.Dimension, it.take.Local = it.rule.Dimension, it.rule.Local
+	var ok, all bool
+	it.take.Caller, all = callerOf(it.rule, entries)
+	switch it.take.Key.Tenant, ok = it.rule.TenantOf(entries); {
+	case !ok || !all:
 		it.refused = quota.UnknownTenant
 	case hits > agent.MaxCost && !it.back:
 		it.refused = quota.TooLarge
 	}
+}
+
+// callerOf is whom a rule's local limit counts. It is false if a value can be nobody's.
+func callerOf(r *descriptor.Rule, entries []descriptor.Entry) (c local.Caller, all bool) {
+	all = true
+	for _, f := range r.Caller {
+		value, ok := f.ValueOf(entries)
+		all = all && ok
+		switch local.Attribute(f.Attribute) {
+		case local.Route:
+			c.Route = value
+		case local.Actor:
+			c.Actor = value
+		case local.APIKey:
+			c.APIKey = value
+		case local.Address:
+			c.Address = value
+		}
+	}
+	return c, all
 }
 
 // overrideOf reads a limit that a request brings along.

@@ -29,9 +29,9 @@ const (
 type Agent interface {
 	Descriptors() *core.Descriptors
 	Take(ctx context.Context, tenant, dimension string, cost int64) (agent.Decision, error)
-	TakeKeys(ctx context.Context, takes []core.KeyCost) (quota.Key, agent.Decision, error)
-	TakeShadow(ctx context.Context, tenant, dimension string, cost int64) (agent.Decision, error)
-	Known(id quota.Key) (agent.Decision, bool)
+	TakeKeys(ctx context.Context, takes []agent.KeyTake) (int, agent.Decision, error)
+	TakeShadow(ctx context.Context, take agent.KeyTake) (agent.Decision, error)
+	Known(take agent.KeyTake) (agent.Decision, bool)
 }
 
 // Service answers ShouldRateLimit.

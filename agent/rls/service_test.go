@@ -3,6 +3,7 @@ package rls_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +35,7 @@ type fakeAgent struct {
 
 	mu    sync.Mutex
 	asked []core.KeyCost
+	bad   error // what is wrong with whom a local limit was asked about
 }
 
 func (a *fakeAgent) Descriptors() *core.Descriptors { return a.rules }
@@ -59,16 +61,24 @@ func (a *fakeAgent) Take(ctx context.Context, tenant, dimension string, cost int
 	return d, err
 }
 
-func (a *fakeAgent) TakeKeys(ctx context.Context, takes []core.KeyCost) (quota.Key, agent.Decision, error) {
-	return a.answer(ctx, takes...)
+func (a *fakeAgent) TakeKeys(ctx context.Context, takes []agent.KeyTake) (int, agent.Decision, error) {
+	var costs []core.KeyCost
+	for _, t := range takes {
+		costs = append(costs, t.KeyCost)
+		if err := t.Caller.Validate(); err != nil || t.Local != (t.Caller.Address != "") {
+			a.bad = fmt.Errorf("%v: %v", t.KeyCost, err)
+		}
+	}
+	_, d, err := a.answer(ctx, costs...)
+	return 0, d, err
 }
 
-func (a *fakeAgent) TakeShadow(ctx context.Context, tenant, dimension string, cost int64) (agent.Decision, error) {
-	return a.Take(ctx, tenant, dimension, cost)
+func (a *fakeAgent) TakeShadow(ctx context.Context, take agent.KeyTake) (agent.Decision, error) {
+	return a.Take(ctx, take.Key.Tenant, take.Key.Dimension, take.Cost)
 }
 
-func (a *fakeAgent) Known(id quota.Key) (agent.Decision, bool) {
-	return agent.Decision{Dimension: id.Dimension, Limit: quota.LimitOf(5), Remaining: 3, PolicyVersion: 1}, true
+func (a *fakeAgent) Known(take agent.KeyTake) (agent.Decision, bool) {
+	return agent.Decision{Dimension: take.Key.Dimension, Limit: quota.LimitOf(5), Remaining: 3, PolicyVersion: 1}, true
 }
 
 func match(words ...string) (all []*pb.DescriptorEntry) {
@@ -84,8 +94,10 @@ func rules(t testing.TB) *core.Descriptors {
 	t.Helper()
 	c := core.New(core.Config{Name: "a", Random: strings.NewReader(strings.Repeat("0123456789abcdef", 64))})
 	ok := c.Restore(0, &pb.Catalogue{PolicyVersion: 1,
-		Dimensions: []*pb.Dimension{{Name: "exports", Kind: "period", Class: "hard", Limit: 5, Period: &pb.Period{Every: "week"}}},
+		Dimensions:  []*pb.Dimension{{Name: "exports", Kind: "period", Class: "hard", Limit: 5, Period: &pb.Period{Every: "week"}}},
+		LocalLimits: []*pb.LocalLimit{{Name: "clients", Algorithm: "fixed_window", Rate: &pb.Rate{Units: 5, PerUs: 1_000_000}, Key: []string{"address"}, Ipv6Prefix: 64, IdleUs: 1_000_000, MaxKeys: 10}},
 		Descriptors: []*pb.Descriptor{
+			{Domain: "web", Match: match("address"), Dimension: "clients", Local: true, Caller: []*pb.DescriptorCaller{{Attribute: "address"}}},
 			{Domain: "web", Match: match("org"), Tenant: []int32{0}, Dimension: "exports", Name: "orgs"},
 			{Domain: "web", Match: match("org", "user=b*"), Tenant: []int32{0, 1}, Dimension: "exports", Overrides: true},
 			{Domain: "web", Match: match("shadow"), Tenant: []int32{0}, Dimension: "exports", Shadow: true, Name: "watched"},
@@ -263,6 +275,7 @@ func TestAnswersNameNoTenant(t *testing.T) {
 func FuzzShouldRateLimit(f *testing.F) {
 	for _, req := range []*rlspb.RateLimitRequest{
 		request("web", "org=acme", "shadow=acme", "free"), request("web", "org=acme,user=bob"), request("", "="), {},
+		request("web", "address=203.0.113.7", "address=2001:db8::/32", "address=fe80::1%eth0", "org=acme"),
 	} {
 		text, err := proto.Marshal(req)
 		if err != nil {
@@ -282,6 +295,9 @@ func FuzzShouldRateLimit(f *testing.F) {
 			if k.Key.Validate() != nil || k.Cost < 0 || k.Cost > agent.MaxCost || err != nil {
 				t.Fatalf("asked for %v, with error %v", k, err)
 			}
+		}
+		if a.bad != nil {
+			t.Fatal(a.bad)
 		}
 		if err != nil {
 			if status.Code(err) != codes.InvalidArgument || r != nil || len(status.Convert(err).Details()) != 1 {

@@ -177,7 +177,7 @@ func newPolicyExplainCommand(sh *shell) *cobra.Command {
 
 With --descriptor it begins with what Envoy sends to a rate limit service, a domain and a
 descriptor, and names the rule of the policy that matches it, and the tenant and dimension that
-it is counted on. Write %2C for a comma in a value, %2F for a slash in a domain.`,
+it is counted on, or the local limit of each agent. Write %2C for a comma in a value, %2F for a slash in a domain.`,
 		Example: `  quotalease policy explain acme report_export
   quotalease policy explain --descriptor messaging/message_type=marketing,to_number=+8210`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -242,6 +242,7 @@ type descriptorView struct {
 	Shadow     bool         `json:"shadow"`
 	Tenant     *string      `json:"tenant"`    // null: it is not counted, or its values can be no tenant's name
 	Dimension  *string      `json:"dimension"` // null: as tenant
+	Local      *string      `json:"local"`     // the local limit that decides; null: none
 	Lines      []string     `json:"lines"`
 	Limit      *explainView `json:"limit"` // of tenant and dimension
 }
@@ -261,9 +262,15 @@ func (sh *shell) explainDescriptor(ctx context.Context, text string) error {
 	if r := found.Rule; r != nil {
 		match := r.String()
 		view.Match, view.Name, view.Unlimited, view.Shadow = &match, r.Name, r.Unlimited(), r.Shadow
+		if r.Local {
+			view.Local = &r.Dimension
+		}
+	}
+	if found.Key.Tenant != "" {
+		view.Tenant = &found.Key.Tenant
 	}
 	if key := found.Key; key.Dimension != "" {
-		view.Tenant, view.Dimension = &key.Tenant, &key.Dimension
+		view.Dimension = &key.Dimension
 		limit, err := sh.explained(ctx, &pb.ExplainPolicyRequest{Key: &pb.Key{Tenant: key.Tenant, Dimension: key.Dimension}})
 		if err != nil {
 			return err

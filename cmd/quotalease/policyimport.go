@@ -26,8 +26,9 @@ func newPolicyImportCommand(sh *shell) *cobra.Command {
 		Use:   "import --from envoy FILE|DIR...",
 		Short: "Turn the rule files of Envoy's rate limit service into a policy",
 		Long: `Import reads rule files of Envoy's rate limit service, which together are one
-configuration, and prints the policy that means the same: a dimension for each limit, and
-the descriptors that are counted on it, each with the file and line it comes from. What is
+configuration, and prints the policy that means the same: a dimension for each limit, or of
+what is counted by a client's address a local limit, and the descriptors that are counted on
+it, each with the file and line it comes from. What is
 not carried over, or otherwise, is noted on stderr line by line; a file that the original
 refuses is refused. It asks no server and changes nothing.`,
 		Example: `  quotalease policy import --from envoy ratelimit/config/ > policy.yaml
@@ -71,6 +72,7 @@ func (f *importFlags) settle() error {
 type importView struct {
 	Text        string      `json:"text"`
 	Dimensions  int         `json:"dimensions"`
+	Locals      int         `json:"local_limits"`
 	Descriptors int         `json:"descriptors"`
 	Notes       []faultView `json:"notes"`
 }
@@ -85,15 +87,15 @@ func (sh *shell) importRules(files []policy.File, opt envoy.Options) error {
 	if err != nil {
 		return err
 	}
-	view := importView{string(im.Text), im.Dimensions, im.Descriptors, each(im.Notes, newFaultView)}
+	view := importView{string(im.Text), im.Dimensions, im.Locals, im.Descriptors, each(im.Notes, newFaultView)}
 	return sh.show(view, func(w io.Writer) error {
 		for _, n := range im.Notes {
 			sh.note("%s", n.Error())
 		}
 		if im.Dimensions == 0 {
-			sh.note("no limit is carried over: a policy needs a dimension, so this can only be added to one")
+			sh.note("no quota is carried over: a policy needs a dimension, so this can only be added to one")
 		}
-		sh.note("%s, %s, %s", count(im.Dimensions, "dimension"), count(im.Descriptors, "descriptor"), count(len(im.Notes), "note"))
+		sh.note("%s, %s, %s, %s", count(im.Dimensions, "dimension"), count(im.Locals, "local limit"), count(im.Descriptors, "descriptor"), count(len(im.Notes), "note"))
 		_, err := io.WriteString(w, view.Text)
 		return err
 	})

@@ -63,10 +63,10 @@ func TestImportReadsSeveralFilesAndFolders(t *testing.T) {
 	r = c.run(t, "policy", "import", "--from", "envoy", "--merge-domains", "--class", "best_effort", "--overshoot", "20%", "-", dir)
 	r.expect(t, exitDone)
 	wantText(t, "stdout", r.out, "name: one.a # ", "a.yaml:2\n", "name: one.b # ", "    class: best_effort\n    overshoot: 20%\n")
-	wantText(t, "stderr", r.err, "4 dimensions, 4 descriptors, 2 notes\n")
+	wantText(t, "stderr", r.err, "4 dimensions, 1 local limit, 5 descriptors, 2 notes\n")
 	r = console{stdin: "domain: d\ndescriptors: [{key: k, rate_limit: {unlimited: true}}]\n"}.run(t, "policy", "import", "--from", "envoy", "-")
 	r.expect(t, exitDone)
-	wantText(t, "stderr", r.err, "no limit is carried over: ", "0 dimensions, 1 descriptor, 0 notes\n")
+	wantText(t, "stderr", r.err, "no quota is carried over: ", "0 dimensions, 0 local limits, 1 descriptor, 0 notes\n")
 }
 
 func TestImportNamesEveryFaultAndEachWrongFlag(t *testing.T) {

@@ -52,6 +52,10 @@ func descriptorPart(r *descriptor.Rule) part {
 	if r.Unlimited() {
 		counts, tenant = wordNoLimit, none
 	}
+	local := none
+	if r.Local {
+		counts, local = none, r.Dimension
+	}
 	if len(r.Tenant) > 0 {
 		keys := make([]string, len(r.Tenant))
 		for i, at := range r.Tenant {
@@ -64,14 +68,14 @@ func descriptorPart(r *descriptor.Rule) part {
 		overrides = "accept"
 	}
 	return part{"descriptors." + segment(r.String()), []fact{
-		factOf("dimension", counts), factOf("tenant", tenant), factOf("shadow", strconv.FormatBool(r.Shadow)),
+		factOf("dimension", counts), optional("local", local, none), factOf("tenant", tenant), optional("caller", callerFact(r), none), factOf("shadow", strconv.FormatBool(r.Shadow)),
 		factOf("name", orNone(r.Name)), factOf("replaces", orNone(strings.Join(r.Replaces, ", "))), factOf("overrides", overrides)}}
 }
 
 // Described says where a descriptor is counted.
 type Described struct {
 	Rule  *descriptor.Rule // nil: none matches, so it is allowed and not counted
-	Key   quota.Key        // empty where nothing is counted
+	Key   quota.Key        // empty where nothing is counted; of a local limit the tenant at most, if it counts by it
 	Lines []string         // for people
 }
 
@@ -112,6 +116,8 @@ func (s *Snapshot) ExplainDescriptor(text string) (Described, error) {
 		return d, nil
 	case r.Unlimited():
 		d.Lines = []string{ruleLine(r), "counted: nowhere, it is unlimited and always allowed"}
+	case r.Local:
+		s.countLocally(&d, entries)
 	default:
 		d.count(r, entries)
 	}
@@ -130,10 +136,19 @@ func (s *Snapshot) ExplainDescriptor(text string) (Described, error) {
 // count says which key a rule counts a descriptor on.
 func (d *Described) count(r *descriptor.Rule, entries []descriptor.Entry) {
 	d.Lines = append(d.Lines, ruleLine(r))
+	if tenant, ok := d.tenant(entries); ok {
+		d.Key = quota.Key{Tenant: tenant, Dimension: r.Dimension}
+		d.Lines = append(d.Lines, "dimension: "+r.Dimension)
+	}
+}
+
+// tenant says who is counted.
+func (d *Described) tenant(entries []descriptor.Entry) (string, bool) {
+	r := d.Rule
 	tenant, ok := r.TenantOf(entries)
 	if !ok {
 		d.Lines = append(d.Lines, fmt.Sprintf("tenant: none, the values can be no tenant's name: refused as %s", quota.UnknownTenant))
-		return
+		return "", false
 	}
 	from := "the domain, since no entry of the rule names it"
 	if len(r.Tenant) > 0 {
@@ -143,8 +158,8 @@ func (d *Described) count(r *descriptor.Rule, entries []descriptor.Entry) {
 		}
 		from = "the value of " + strings.Join(keys, " and ")
 	}
-	d.Key = quota.Key{Tenant: tenant, Dimension: r.Dimension}
-	d.Lines = append(d.Lines, fmt.Sprintf("tenant: %s (%s)", segment(tenant), from), "dimension: "+r.Dimension)
+	d.Lines = append(d.Lines, fmt.Sprintf("tenant: %s (%s)", segment(tenant), from))
+	return tenant, true
 }
 
 func ruleLine(r *descriptor.Rule) string {

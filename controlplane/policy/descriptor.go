@@ -26,14 +26,17 @@ const (
 const (
 	domainAllowed = "1 to 256 bytes of UTF-8 without control characters, as requests name it"
 	matchAllowed  = "1 to 16 of {key, value}"
-	countAllowed  = "one of dimension and unlimited: true"
+	countAllowed  = "one of dimension, local and unlimited: true"
 )
 
 // describing is a rule while it is read, with what is looked at when all are read.
 type describing struct {
 	*descriptor.Rule
 	at        value
-	dimension value   // where it is named; nowhere if the rule is unlimited
+	dimension value   // where it, or a local limit, is named; nowhere if the rule is unlimited
+	caller    object  // of a rule with a local limit; nothing if it is not given
+	tenant    value   // the same
+	unclear   bool    // caller was not read
 	replaces  []value // names, in the order of Replaces
 	whole     bool    // Match was read
 }
@@ -43,7 +46,7 @@ func (b *builder) descriptor(v value) {
 		b.tooMany(v, "descriptors", MaxDescriptors)
 		return
 	}
-	o, ok := v.object("domain", "match", "dimension", "unlimited", "tenant", "shadow", "name", "replaces", "overrides")
+	o, ok := v.object("domain", "match", "dimension", "local", "unlimited", "tenant", "caller", "shadow", "name", "replaces", "overrides")
 	if !ok {
 		return
 	}
@@ -59,6 +62,7 @@ func (b *builder) descriptor(v value) {
 	d.readMatch(o)
 	d.readCount(o)
 	d.readTenant(o)
+	d.readCaller(o)
 	if f, ok := o.get("shadow"); ok {
 		d.Shadow, _ = f.truth()
 	}
@@ -148,13 +152,22 @@ func (v value) pattern() (p descriptor.Pattern) {
 // readCount reads where requests are counted, if anywhere.
 func (d *describing) readCount(o object) {
 	f, counted := o.get("dimension")
+	l, local := o.get("local")
 	u, given := o.get("unlimited")
 	switch {
 	case counted && given:
 		u.refuse("is given beside dimension", countAllowed)
-	case counted:
+	case local && (counted || given):
+		l.refuse("is given beside another", countAllowed)
+	case counted || local:
+		if local {
+			f = l
+		}
 		if name, ok := f.name(quota.ValidateDimension); ok {
-			d.Dimension, d.dimension = name, f
+			d.Dimension, d.Local, d.dimension = name, local, f
+		}
+		if f, ok := o.get("overrides"); ok && local {
+			f.refuse("has no meaning with local", "only with dimension")
 		}
 	case !given:
 		o.child("dimension", o.node).refuse("is missing", countAllowed)
@@ -164,7 +177,7 @@ func (d *describing) readCount(o object) {
 		}
 		for _, name := range []string{"tenant", "shadow", "overrides"} {
 			if f, ok := o.get(name); ok {
-				f.refuse("has no meaning with unlimited", "only with dimension")
+				f.refuse("has no meaning with unlimited", "only with dimension or local")
 			}
 		}
 	}
@@ -178,39 +191,55 @@ func (d *describing) readTenant(o object) {
 		return // there is none to name
 	}
 	if !given {
-		for i, p := range d.Match {
-			if !p.Exact() {
-				d.Tenant = append(d.Tenant, i)
-			}
+		if !d.Local { // whether there is one the limit says
+			d.defaultTenant()
 		}
 		return
 	}
+	d.tenant = f
 	const allowed = "keys of match, each once"
 	f.list("keys of match", func(item value) {
-		key, ok := item.label(maxKeyBytes, allowed)
-		if !ok || !d.whole {
-			return
-		}
-		at := -1
-		for i, p := range d.Match {
-			switch {
-			case p.Key != key:
-			case at >= 0:
-				item.refuse(fmt.Sprintf("match has the key %q more than once", shorten(key)), "a key that match has once")
-				return
-			default:
-				at = i
-			}
-		}
+		at, ok := d.place(item, allowed)
 		switch {
-		case at < 0:
-			item.refuse(fmt.Sprintf("match has no key %q", shorten(key)), "a key of match")
+		case !ok:
 		case slices.Contains(d.Tenant, at):
-			item.refuse(fmt.Sprintf("%q is given twice", shorten(key)), allowed)
+			item.refuse(fmt.Sprintf("%q is given twice", shorten(d.Match[at].Key)), allowed)
 		default:
 			d.Tenant = append(d.Tenant, at)
 		}
 	})
+}
+
+// defaultTenant is all entries without an exact value that say nothing else.
+func (d *describing) defaultTenant() {
+	for i, p := range d.Match {
+		if !p.Exact() && !slices.ContainsFunc(d.Caller, func(f descriptor.From) bool { return f.At == i }) {
+			d.Tenant = append(d.Tenant, i)
+		}
+	}
+}
+
+// place finds the entry of match that a key names.
+func (d *describing) place(item value, allowed string) (at int, ok bool) {
+	key, ok := item.label(maxKeyBytes, allowed)
+	if !ok || !d.whole {
+		return 0, false
+	}
+	at = -1
+	for i, p := range d.Match {
+		switch {
+		case p.Key != key:
+		case at >= 0:
+			item.refuse(fmt.Sprintf("match has the key %q more than once", shorten(key)), "a key that match has once")
+			return 0, false
+		default:
+			at = i
+		}
+	}
+	if at < 0 {
+		item.refuse(fmt.Sprintf("match has no key %q", shorten(key)), "a key of match")
+	}
+	return at, at >= 0
 }
 
 // readNames reads the rule's name, and which named rules do not count beside it.
@@ -243,7 +272,7 @@ func (d *describing) readNames(o object, domainOK bool) {
 
 // checkDescriptors looks at what rules name.
 func (b *builder) checkDescriptors() {
-	dimensions := b.dimensionsByName()
+	dimensions, locals := b.dimensionsByName(), b.localsByName()
 	names := map[string]map[string]bool{} // by domain
 	for _, d := range b.describing {
 		if names[d.Domain] == nil {
@@ -252,7 +281,10 @@ func (b *builder) checkDescriptors() {
 		names[d.Domain][d.Name] = true
 	}
 	for _, d := range b.describing {
-		if !d.Unlimited() {
+		switch {
+		case d.Local:
+			d.checkLocal(locals)
+		case !d.Unlimited():
 			switch dim, ok := dimensions[d.Dimension]; {
 			case !ok:
 				d.dimension.refuse(fmt.Sprintf("dimension %q is not defined%s", shorten(d.Dimension),

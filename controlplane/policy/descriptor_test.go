@@ -15,7 +15,7 @@ func rulesWith(lines ...string) string {
 	return dimensionWith() + "descriptors:\n" + strings.Join(lines, "\n") + "\n"
 }
 
-const ruleFields = "domain, match, dimension, unlimited, tenant, shadow, name, replaces, overrides"
+const ruleFields = "domain, match, dimension, local, unlimited, tenant, caller, shadow, name, replaces, overrides"
 
 var badDescriptors = []badInput{
 	{"rule without a domain", rulesWith("- {match: [{key: k}], dimension: a}"), `policy.yaml:8: descriptors[0].domain: is missing; allowed: ` + domainAllowed},
@@ -29,10 +29,10 @@ var badDescriptors = []badInput{
 	{"entry with an empty value", rulesWith(`- {domain: d, match: [{key: k, value: ""}], dimension: a}`), `policy.yaml:8: descriptors[0].match[0].value: is empty; allowed: an exact value`},
 	{"entry with a value that is a number", rulesWith("- {domain: d, match: [{key: k, value: 404}], dimension: a}"), `policy.yaml:8: descriptors[0].match[0].value: 404 is a number; allowed: an exact value, a prefix and *, or left out for any value (quote it)`},
 	{"too many entries", rulesWith("- {domain: d, match: [" + strings.Repeat("{key: k}, ", 17) + "], dimension: a}"), `policy.yaml:8: descriptors[0].match[16]: too many entries in descriptors[0].match; allowed: at most 16`},
-	{"rule that counts nowhere", rulesWith("- {domain: d, match: [{key: k}]}"), `policy.yaml:8: descriptors[0].dimension: is missing; allowed: one of dimension and unlimited: true`},
-	{"rule that counts and does not", rulesWith("- {domain: d, match: [{key: k}], dimension: a, unlimited: true}"), `policy.yaml:8: descriptors[0].unlimited: is given beside dimension; allowed: one of dimension and unlimited: true`},
-	{"rule that is not unlimited", rulesWith("- {domain: d, match: [{key: k}], unlimited: false}"), `policy.yaml:8: descriptors[0].unlimited: false says nothing; allowed: one of dimension and unlimited: true`},
-	{"unlimited in shadow", rulesWith("- {domain: d, match: [{key: k}], unlimited: true, shadow: true}"), `policy.yaml:8: descriptors[0].shadow: has no meaning with unlimited; allowed: only with dimension`},
+	{"rule that counts nowhere", rulesWith("- {domain: d, match: [{key: k}]}"), `policy.yaml:8: descriptors[0].dimension: is missing; allowed: one of dimension, local and unlimited: true`},
+	{"rule that counts and does not", rulesWith("- {domain: d, match: [{key: k}], dimension: a, unlimited: true}"), `policy.yaml:8: descriptors[0].unlimited: is given beside dimension; allowed: one of dimension, local and unlimited: true`},
+	{"rule that is not unlimited", rulesWith("- {domain: d, match: [{key: k}], unlimited: false}"), `policy.yaml:8: descriptors[0].unlimited: false says nothing; allowed: one of dimension, local and unlimited: true`},
+	{"unlimited in shadow", rulesWith("- {domain: d, match: [{key: k}], unlimited: true, shadow: true}"), `policy.yaml:8: descriptors[0].shadow: has no meaning with unlimited; allowed: only with dimension or local`},
 	{"rule of an unknown dimension", rulesWith("- {domain: d, match: [{key: k}], dimension: ab}"), `policy.yaml:8: descriptors[0].dimension: dimension "ab" is not defined; near: a; allowed: a dimension of the policy`},
 	{"rule of a concurrency limit", "dimensions:\n- {name: jobs, kind: concurrency, limit: 5, class: hard, max_hold: 1h}\ndescriptors:\n- {domain: d, match: [{key: k}], dimension: jobs}\n",
 		`policy.yaml:4: descriptors[0].dimension: dimension jobs is a concurrency limit: nobody could give its slots back; allowed: a dimension of kind period or rate`},

@@ -17,6 +17,9 @@
 //     only where a rule accepts it, and changes nothing else. (TestBadInputIsRefused,
 //     TestDescriptorsSayWhereRequestsAreCounted, TestAChangeOfDescriptorsIsShown,
 //     TestALimitThatARequestBringsAlong)
+//   - A rule may name a local limit, and gives it all that it counts by and nothing else; no address
+//     is shown. (TestBadInputIsRefused, TestDescriptorsSayWhichLocalLimitDecides,
+//     TestAChangeOfALocalRuleIsShown)
 //   - A rate is what people write, a rate of 0 denies everything, and what nobody wrote is
 //     usable. (TestRatesAsPeopleWriteThem, TestA4RateOfZeroDeniesWhateverTheBurst)
 //   - Local limits are refused by the same rule, read with their defaults, compared and explained.

@@ -42,7 +42,7 @@ const (
 
 var (
 	localAlgorithms = []string{tokenBucket, leakyBucket, fixedWindow, slidingLog, slidingCounter, concurrency}
-	localAttributes = []string{"route", "tenant", "actor", "api_key", attributeOfIP}
+	localAttributes = []string{"route", attributeOfTenant, "actor", "api_key", attributeOfIP}
 )
 
 // Local is a limit that each agent keeps for itself, to protect what stands behind it. It is no

@@ -162,7 +162,7 @@ var badInputs = []badInput{
 
 func TestBadInputIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, tc := range slices.Concat(badInputs, badKinds, badLeases, badOutages, badOperations, badDescriptors) {
+	for _, tc := range slices.Concat(badInputs, badKinds, badLeases, badOutages, badOperations, badDescriptors, badLocalRules) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			d, err := parseOne(tc.text)

@@ -79,6 +79,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(operationsWith("- {name: x, takes: [{dimension: a, cost: 2}], outage: closed}", "- {name: y, takes: [{dimension: a}], outage: {mode: open, for: 5m}}"))
 	f.Add(rulesPolicy)
 	f.Add(rulesWith("- {domain: d, match: [{key: k, value: v*}, {key: l}], dimension: a, tenant: [l], overrides: accept, name: n, replaces: [m]}"))
+	f.Add(localRulesPolicy)
+	f.Add(localRules("- {domain: d, match: [{key: k, value: 1.*}, {key: l}], local: client, caller: {address: l, actor: k}, tenant: [l]}"))
 	f.Add(swap("limit", "limit: unlimited"))
 	f.Add(swap("limit", "limit: 9223372036854775807"))
 	f.Add("---\n# file: a.yaml\n" + dimensionWith() + "---\n# file: \"\\x00\"\n# nothing\n")

@@ -12,7 +12,9 @@ type rule struct {
 	from      string // file:line
 	domain    string
 	match     []entry
-	dimension string   // empty: unlimited
+	dimension string   // empty: unlimited; with address: a local limit
+	address   string   // the key whose values the local limit counts apart; empty: a quota counts
+	apart     bool     // the local limit counts each tenant apart, too
 	tenant    []string // keys whose values name the tenant; nil: as the policy has it by default
 	limit     *limit   // nil: unlimited, so that a wider rule beside it does not hold
 	shadow    bool
@@ -86,10 +88,36 @@ func (c *carrier) limited(path []entry, b *branch) bool {
 		b.at.note("not carried over: with share_threshold the tenant is named by keys, and a key of this path is there twice")
 		return false
 	}
+	if last := path[len(path)-1]; last.byAddress() {
+		return c.locally(r, b, last.key)
+	}
 	b.limit.differs()
 	r.tenant, r.shadow, r.dimension = keys, b.shadow, dimensionName(c.domain, path)
 	c.rules = append(c.rules, r)
 	return true
+}
+
+// locally carries a limit of each address over as a local limit: no quota is counted by address.
+func (c *carrier) locally(r rule, b *branch, key string) bool {
+	others := r.match[:len(r.match)-1]
+	if slices.ContainsFunc(others, func(e entry) bool { return e.key == key }) {
+		b.at.note("not carried over: the address is named by its key, and that is in this path twice")
+		return false
+	}
+	r.tenant, _ = tenantKeys(others) // as well as that of the whole path
+	r.apart = slices.ContainsFunc(others, func(e entry) bool { return e.match != exact && !e.share })
+	if !r.apart {
+		r.tenant = nil
+	}
+	r.shadow, r.dimension, r.address = b.shadow, dimensionName(c.domain, r.match), key
+	c.rules = append(c.rules, r)
+	b.limit.at.note("carried over as a local limit: no quota is counted by address, so each agent counts for itself, N agents let N times as much through, and each start begins anew; IPv6 addresses of one /64 network are one")
+	return true
+}
+
+// byAddress reports that each address is counted apart.
+func (e entry) byAddress() bool {
+	return e.match != exact && !e.share && slices.Contains(addressKeys, e.key)
 }
 
 // entry is the descriptor as one level of a path.
@@ -119,9 +147,8 @@ func (b *branch) lost(path []entry, siblings []*branch, at int) string {
 			return fmt.Sprintf("it never matches in the original, where %q at %s comes first", shorten(s.value), s.at.place())
 		}
 	}
-	last := path[len(path)-1]
-	if last.match != exact && !last.share && slices.Contains(addressKeys, last.key) {
-		return "each address would have a quota of its own, and clients change addresses; use a local limit"
+	if slices.ContainsFunc(path[:len(path)-1], entry.byAddress) {
+		return "each address would have a quota of its own, and clients change addresses; only a limit that ends on the address becomes a local one"
 	}
 	return ""
 }

@@ -1,6 +1,6 @@
 // Package envoy reads the rule files of Envoy's rate limit service and writes the policy that
-// means the same: a dimension for each limit, and the descriptors that are counted on it. It is
-// pure: the texts of files in, the text of a policy and notes out.
+// means the same: a dimension for each limit, or a local limit of what is counted by a client's
+// address, and the descriptors that are counted on it. It is pure: the texts of files in, the text of a policy and notes out.
 //
 // Promises, and the tests that guard them:
 //
@@ -21,7 +21,8 @@
 //   - What the original overlooks is noted if it looks meant. (TestR4_2PublishedExamplesImport)
 //   - Nothing is lost in silence: a note names each line that is not carried over, or
 //     otherwise. (TestR4_2PublishedExamplesImport)
-//   - No quota is counted by a client's address. (TestR1_13NoQuotaIsCountedByAddress)
+//   - No quota is counted by a client's address: a limit that ends on one is each agent's own.
+//     (TestR1_13NoQuotaIsCountedByAddress, TestEveryRequestIsCountedAsInTheOriginal)
 //   - A rule's dimension keeps its name whatever other rules come, go or move, and no two
 //     rules share one. (TestNamesDependOnTheRuleAlone)
 //   - Files, nesting, the number of rules and what aliases repeat are bounded.

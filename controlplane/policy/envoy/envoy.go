@@ -32,6 +32,7 @@ func (o Options) Validate() error {
 type Imported struct {
 	Text        []byte // YAML
 	Dimensions  int
+	Locals      int // local limits, of what is counted by address
 	Descriptors int
 	Notes       []policy.Fault // what is not carried over, or otherwise
 }
@@ -76,11 +77,17 @@ func Import(files []policy.File, opt Options) (*Imported, error) {
 	return im, nil
 }
 
-// count counts what is carried over, and refuses more dimensions than a policy may have.
+// count counts what is carried over, and refuses more limits than a policy may have.
 func (im *Imported) count(rules []rule) {
 	im.Descriptors = len(rules)
 	for _, rule := range rules {
 		if rule.dimension == "" {
+			continue
+		}
+		if rule.address != "" {
+			if im.Locals++; im.Locals == policy.MaxLocals+1 {
+				rule.limit.at.refuse("too many limits by address", fmt.Sprintf("at most %d in all files", policy.MaxLocals))
+			}
 			continue
 		}
 		if im.Dimensions++; im.Dimensions == policy.MaxDimensions+1 {

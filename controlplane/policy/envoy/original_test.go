@@ -101,6 +101,13 @@ func drawLevel(t *rapid.T, level int, limits *int) (all []described) {
 		}
 		all = append(all, d)
 	}
+	for _, value := range []string{"", "192.0.2.*", "192.0.2.7"} {
+		if d := (described{key: "remote_address", value: value}); rapid.IntRange(0, 3).Draw(t, "address") == 0 {
+			*limits++
+			d.limited, d.share = *limits, strings.HasSuffix(value, "*") && rapid.Bool().Draw(t, "share")
+			all = append(all, d)
+		}
+	}
 	return all
 }
 
@@ -174,6 +181,10 @@ func drawRequest(t *rapid.T) (entries []descriptor.Entry) {
 			Value: rapid.SampledFrom([]string{"x", "x1", "x12", "x123", "x2", "y", "z"}).Draw(t, "value"),
 		})
 	}
+	if rapid.Bool().Draw(t, "address") {
+		address := rapid.SampledFrom([]string{"192.0.2.7", "192.0.2.8", "192.0.2.70", "198.51.100.7"}).Draw(t, "value")
+		entries = append(entries[:rapid.IntRange(0, len(entries)).Draw(t, "before")], descriptor.Entry{Key: "remote_address", Value: address})
+	}
 	return entries
 }
 
@@ -210,6 +221,21 @@ func (l loaded) find(t failing, entries []descriptor.Entry) (int, string) {
 	if !ok {
 		t.Fatalf("%v names no tenant", entries)
 	}
+	if rule.Local {
+		i := slices.IndexFunc(l.doc.Locals, func(o *policy.Local) bool { return o.Name == rule.Dimension })
+		by := rule.Dimension
+		for _, f := range rule.Caller {
+			value, ok := f.ValueOf(entries)
+			if !ok {
+				t.Fatalf("%v has no %s", entries, f.Attribute)
+			}
+			by += "/" + value
+		}
+		if slices.Contains(l.doc.Locals[i].Key, "tenant") {
+			by += "/" + tenant
+		}
+		return int(l.doc.Locals[i].Rate.Units), by
+	}
 	i := slices.IndexFunc(l.doc.Dimensions, func(d *policy.Dimension) bool { return d.Name == rule.Dimension })
 	return int(l.doc.Dimensions[i].Limit.Units), quota.Key{Tenant: tenant, Dimension: rule.Dimension}.String()
 }
@@ -220,7 +246,7 @@ func TestExamplesLoad(t *testing.T) {
 	for _, name := range examples(t) {
 		im := mustImport(t, bounded, example(t, name))
 		l := mustLoad(t, im)
-		if len(l.doc.Dimensions) != im.Dimensions || len(l.doc.Descriptors) != im.Descriptors {
+		if len(l.doc.Dimensions) != im.Dimensions || len(l.doc.Locals) != im.Locals || len(l.doc.Descriptors) != im.Descriptors {
 			t.Errorf("%s: %d dimensions and %d descriptors, said to be %d and %d", name,
 				len(l.doc.Dimensions), len(l.doc.Descriptors), im.Dimensions, im.Descriptors)
 		}

@@ -21,10 +21,11 @@ func (w *writer) document(rules []rule) {
 	w.line("# Carried over from Envoy rate-limit rules. Behind # is where each one comes from.")
 	w.line("dimensions:")
 	for _, r := range rules {
-		if r.dimension != "" {
+		if r.dimension != "" && r.address == "" {
 			w.dimension(r)
 		}
 	}
+	w.locals(rules)
 	if len(rules) == 0 {
 		return
 	}
@@ -55,6 +56,35 @@ func (w *writer) dimension(r rule) {
 	}
 }
 
+// locals writes the local limits. Their windows are as long as the original's, and as there
+// nothing is used when they begin.
+func (w *writer) locals(rules []rule) {
+	begun := false
+	for _, r := range rules {
+		if r.address == "" {
+			continue
+		}
+		if !begun {
+			w.line("")
+			w.line("local:")
+			begun = true
+		}
+		key := "address"
+		if r.apart {
+			key = "tenant, address"
+		}
+		per, ok := map[string]string{"second": "s", "minute": "m", "hour": "h", "day": "d"}[r.limit.unit]
+		if !ok || r.limit.times > 1 {
+			per = duration(r.limit.window())
+		}
+		w.line("  - name: %s # %s", scalar(r.dimension), comment(r.from))
+		w.line("    algorithm: fixed_window")
+		w.line("    limit: %d/%s", r.limit.requests, per)
+		w.line("    key: [%s]", key)
+		w.line("    start: full")
+	}
+}
+
 func (w *writer) descriptor(r rule) {
 	w.line("  - domain: %s # %s", scalar(r.domain), comment(r.from))
 	var levels []string
@@ -62,9 +92,13 @@ func (w *writer) descriptor(r rule) {
 		levels = append(levels, e.String())
 	}
 	w.line("    match: [%s]", strings.Join(levels, ", "))
-	if r.dimension == "" {
+	switch {
+	case r.dimension == "":
 		w.line("    unlimited: true")
-	} else {
+	case r.address != "":
+		w.line("    local: %s", scalar(r.dimension))
+		w.line("    caller: {address: %s}", scalar(r.address))
+	default:
 		w.line("    dimension: %s", scalar(r.dimension))
 	}
 	if r.tenant != nil {

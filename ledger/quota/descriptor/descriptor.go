@@ -3,6 +3,7 @@ package descriptor
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,12 +47,37 @@ func quoted(word, ends string) string {
 type Rule struct {
 	Domain    string
 	Match     []Pattern
-	Dimension string // empty: counted nowhere, always allowed
+	Dimension string // empty: counted nowhere, always allowed; with Local: a local limit
+	Local     bool   // each agent decides by itself, and nothing is leased
+	Caller    []From // what the local limit counts by, but for the tenant
 	Tenant    []int  // places in Match whose values name the tenant; none: the domain does
 	Shadow    bool   // decides and counts, always allows
 	Name      string
 	Replaces  []string // names of rules that do not count beside this one
 	Overrides bool     // a limit that the request brings along is honoured
+}
+
+// From says which entry has what a local limit counts by.
+type From struct {
+	Attribute string // in the words of local limits
+	At        int    // place in Match
+}
+
+// Address is the attribute whose values are addresses, or networks as proxies mask them.
+const Address = "address"
+
+// ValueOf is what a request that the rule was found for is counted by. It is false if the value
+// can be no such thing.
+func (f From) ValueOf(entries []Entry) (string, bool) {
+	value := entries[f.At].Value
+	if f.Attribute != Address {
+		return value, quota.ValidateTenant(value) == nil // names of callers are as those of tenants
+	}
+	if network, err := netip.ParsePrefix(value); err == nil {
+		value = network.Masked().Addr().String()
+	}
+	addr, err := netip.ParseAddr(value)
+	return value, err == nil && addr.Zone() == "" && !addr.IsUnspecified()
 }
 
 // Unlimited reports that nothing is counted.

@@ -135,7 +135,7 @@ func (x DeferItem_Step) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DeferItem_Step.Descriptor instead.
 func (DeferItem_Step) EnumDescriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{33, 0}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{34, 0}
 }
 
 type Key struct {
@@ -1395,12 +1395,14 @@ type Descriptor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Domain        string                 `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"`
 	Match         []*DescriptorEntry     `protobuf:"bytes,2,rep,name=match,proto3" json:"match,omitempty"`
-	Dimension     string                 `protobuf:"bytes,3,opt,name=dimension,proto3" json:"dimension,omitempty"`   // empty: counted nowhere, and always allowed
+	Dimension     string                 `protobuf:"bytes,3,opt,name=dimension,proto3" json:"dimension,omitempty"`   // empty: counted nowhere, and always allowed; with local: a local limit
 	Tenant        []int32                `protobuf:"varint,4,rep,packed,name=tenant,proto3" json:"tenant,omitempty"` // places in match whose values name the tenant; empty: the domain does
 	Shadow        bool                   `protobuf:"varint,5,opt,name=shadow,proto3" json:"shadow,omitempty"`        // decides and counts, and always allows
 	Name          string                 `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
 	Replaces      []string               `protobuf:"bytes,7,rep,name=replaces,proto3" json:"replaces,omitempty"`    // names of descriptors that do not count beside this one
 	Overrides     bool                   `protobuf:"varint,8,opt,name=overrides,proto3" json:"overrides,omitempty"` // a limit that the request brings along is honoured
+	Local         bool                   `protobuf:"varint,9,opt,name=local,proto3" json:"local,omitempty"`         // dimension is the name of a local limit, which decides by itself
+	Caller        []*DescriptorCaller    `protobuf:"bytes,10,rep,name=caller,proto3" json:"caller,omitempty"`       // what that counts by, but for the tenant
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1491,6 +1493,73 @@ func (x *Descriptor) GetOverrides() bool {
 	return false
 }
 
+func (x *Descriptor) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
+}
+
+func (x *Descriptor) GetCaller() []*DescriptorCaller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+// DescriptorCaller says which entry of a descriptor has what a local limit counts by.
+type DescriptorCaller struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attribute     string                 `protobuf:"bytes,1,opt,name=attribute,proto3" json:"attribute,omitempty"` // route, actor, api_key or address
+	At            int32                  `protobuf:"varint,2,opt,name=at,proto3" json:"at,omitempty"`              // place in match
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescriptorCaller) Reset() {
+	*x = DescriptorCaller{}
+	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescriptorCaller) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescriptorCaller) ProtoMessage() {}
+
+func (x *DescriptorCaller) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescriptorCaller.ProtoReflect.Descriptor instead.
+func (*DescriptorCaller) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *DescriptorCaller) GetAttribute() string {
+	if x != nil {
+		return x.Attribute
+	}
+	return ""
+}
+
+func (x *DescriptorCaller) GetAt() int32 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
 type DescriptorEntry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -1501,7 +1570,7 @@ type DescriptorEntry struct {
 
 func (x *DescriptorEntry) Reset() {
 	*x = DescriptorEntry{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1582,7 @@ func (x *DescriptorEntry) String() string {
 func (*DescriptorEntry) ProtoMessage() {}
 
 func (x *DescriptorEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[15]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1595,7 @@ func (x *DescriptorEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescriptorEntry.ProtoReflect.Descriptor instead.
 func (*DescriptorEntry) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{15}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DescriptorEntry) GetKey() string {
@@ -1557,7 +1626,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1569,7 +1638,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[16]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1582,7 +1651,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{16}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Operation) GetName() string {
@@ -1631,7 +1700,7 @@ type Deferral struct {
 
 func (x *Deferral) Reset() {
 	*x = Deferral{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1643,7 +1712,7 @@ func (x *Deferral) String() string {
 func (*Deferral) ProtoMessage() {}
 
 func (x *Deferral) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[17]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1656,7 +1725,7 @@ func (x *Deferral) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deferral.ProtoReflect.Descriptor instead.
 func (*Deferral) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{17}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Deferral) GetMaxAgeUs() int64 {
@@ -1683,7 +1752,7 @@ type Take struct {
 
 func (x *Take) Reset() {
 	*x = Take{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1695,7 +1764,7 @@ func (x *Take) String() string {
 func (*Take) ProtoMessage() {}
 
 func (x *Take) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[18]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1708,7 +1777,7 @@ func (x *Take) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Take.ProtoReflect.Descriptor instead.
 func (*Take) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{18}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Take) GetDimension() string {
@@ -1748,7 +1817,7 @@ type Dimension struct {
 
 func (x *Dimension) Reset() {
 	*x = Dimension{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1829,7 @@ func (x *Dimension) String() string {
 func (*Dimension) ProtoMessage() {}
 
 func (x *Dimension) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[19]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1842,7 @@ func (x *Dimension) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dimension.ProtoReflect.Descriptor instead.
 func (*Dimension) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{19}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Dimension) GetName() string {
@@ -1891,7 +1960,7 @@ type Rate struct {
 
 func (x *Rate) Reset() {
 	*x = Rate{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +1972,7 @@ func (x *Rate) String() string {
 func (*Rate) ProtoMessage() {}
 
 func (x *Rate) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[20]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +1985,7 @@ func (x *Rate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rate.ProtoReflect.Descriptor instead.
 func (*Rate) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{20}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Rate) GetUnits() int64 {
@@ -1945,7 +2014,7 @@ type Period struct {
 
 func (x *Period) Reset() {
 	*x = Period{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1957,7 +2026,7 @@ func (x *Period) String() string {
 func (*Period) ProtoMessage() {}
 
 func (x *Period) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[21]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1970,7 +2039,7 @@ func (x *Period) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Period.ProtoReflect.Descriptor instead.
 func (*Period) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{21}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Period) GetEvery() string {
@@ -2014,7 +2083,7 @@ type Outage struct {
 
 func (x *Outage) Reset() {
 	*x = Outage{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2026,7 +2095,7 @@ func (x *Outage) String() string {
 func (*Outage) ProtoMessage() {}
 
 func (x *Outage) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[22]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2039,7 +2108,7 @@ func (x *Outage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outage.ProtoReflect.Descriptor instead.
 func (*Outage) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{22}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Outage) GetMode() string {
@@ -2088,7 +2157,7 @@ type Cold struct {
 
 func (x *Cold) Reset() {
 	*x = Cold{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2169,7 @@ func (x *Cold) String() string {
 func (*Cold) ProtoMessage() {}
 
 func (x *Cold) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[23]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2182,7 @@ func (x *Cold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cold.ProtoReflect.Descriptor instead.
 func (*Cold) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{23}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Cold) GetWaitUs() int64 {
@@ -2162,7 +2231,7 @@ type LocalLimit struct {
 
 func (x *LocalLimit) Reset() {
 	*x = LocalLimit{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2174,7 +2243,7 @@ func (x *LocalLimit) String() string {
 func (*LocalLimit) ProtoMessage() {}
 
 func (x *LocalLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[24]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2187,7 +2256,7 @@ func (x *LocalLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalLimit.ProtoReflect.Descriptor instead.
 func (*LocalLimit) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{24}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LocalLimit) GetName() string {
@@ -2297,7 +2366,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2309,7 +2378,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[25]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2322,7 +2391,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{25}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WatchRequest) GetIncarnation() []byte {
@@ -2341,7 +2410,7 @@ type WatchReply struct {
 
 func (x *WatchReply) Reset() {
 	*x = WatchReply{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2353,7 +2422,7 @@ func (x *WatchReply) String() string {
 func (*WatchReply) ProtoMessage() {}
 
 func (x *WatchReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[26]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2366,7 +2435,7 @@ func (x *WatchReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchReply.ProtoReflect.Descriptor instead.
 func (*WatchReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{26}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WatchReply) GetNotices() []*Notice {
@@ -2393,7 +2462,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[27]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2405,7 +2474,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[27]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2418,7 +2487,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{27}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Notice) GetKey() *Key {
@@ -2489,7 +2558,7 @@ type LineNews struct {
 
 func (x *LineNews) Reset() {
 	*x = LineNews{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[28]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2501,7 +2570,7 @@ func (x *LineNews) String() string {
 func (*LineNews) ProtoMessage() {}
 
 func (x *LineNews) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[28]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2514,7 +2583,7 @@ func (x *LineNews) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LineNews.ProtoReflect.Descriptor instead.
 func (*LineNews) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{28}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LineNews) GetTenant() string {
@@ -2549,7 +2618,7 @@ type SpendRequest struct {
 
 func (x *SpendRequest) Reset() {
 	*x = SpendRequest{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[29]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2630,7 @@ func (x *SpendRequest) String() string {
 func (*SpendRequest) ProtoMessage() {}
 
 func (x *SpendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[29]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2643,7 @@ func (x *SpendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendRequest.ProtoReflect.Descriptor instead.
 func (*SpendRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{29}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SpendRequest) GetHello() *Hello {
@@ -2611,7 +2680,7 @@ type SpendItem struct {
 
 func (x *SpendItem) Reset() {
 	*x = SpendItem{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[30]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2623,7 +2692,7 @@ func (x *SpendItem) String() string {
 func (*SpendItem) ProtoMessage() {}
 
 func (x *SpendItem) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[30]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2636,7 +2705,7 @@ func (x *SpendItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendItem.ProtoReflect.Descriptor instead.
 func (*SpendItem) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{30}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SpendItem) GetSpendId() []byte {
@@ -2685,7 +2754,7 @@ type SpendReply struct {
 
 func (x *SpendReply) Reset() {
 	*x = SpendReply{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[31]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2697,7 +2766,7 @@ func (x *SpendReply) String() string {
 func (*SpendReply) ProtoMessage() {}
 
 func (x *SpendReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[31]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2710,7 +2779,7 @@ func (x *SpendReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendReply.ProtoReflect.Descriptor instead.
 func (*SpendReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{31}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SpendReply) GetDecisions() []*Decision {
@@ -2744,7 +2813,7 @@ type DeferRequest struct {
 
 func (x *DeferRequest) Reset() {
 	*x = DeferRequest{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[32]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +2825,7 @@ func (x *DeferRequest) String() string {
 func (*DeferRequest) ProtoMessage() {}
 
 func (x *DeferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[32]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +2838,7 @@ func (x *DeferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeferRequest.ProtoReflect.Descriptor instead.
 func (*DeferRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{32}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DeferRequest) GetHello() *Hello {
@@ -2802,7 +2871,7 @@ type DeferItem struct {
 
 func (x *DeferItem) Reset() {
 	*x = DeferItem{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[33]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2814,7 +2883,7 @@ func (x *DeferItem) String() string {
 func (*DeferItem) ProtoMessage() {}
 
 func (x *DeferItem) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[33]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2827,7 +2896,7 @@ func (x *DeferItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeferItem.ProtoReflect.Descriptor instead.
 func (*DeferItem) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{33}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DeferItem) GetTicketId() []byte {
@@ -2888,7 +2957,7 @@ type DeferReply struct {
 
 func (x *DeferReply) Reset() {
 	*x = DeferReply{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[34]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2900,7 +2969,7 @@ func (x *DeferReply) String() string {
 func (*DeferReply) ProtoMessage() {}
 
 func (x *DeferReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[34]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2913,7 +2982,7 @@ func (x *DeferReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeferReply.ProtoReflect.Descriptor instead.
 func (*DeferReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{34}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DeferReply) GetStandings() []*Standing {
@@ -2942,7 +3011,7 @@ type Standing struct {
 
 func (x *Standing) Reset() {
 	*x = Standing{}
-	mi := &file_quotalease_v1_lease_proto_msgTypes[35]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2954,7 +3023,7 @@ func (x *Standing) String() string {
 func (*Standing) ProtoMessage() {}
 
 func (x *Standing) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_lease_proto_msgTypes[35]
+	mi := &file_quotalease_v1_lease_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2967,7 +3036,7 @@ func (x *Standing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Standing.ProtoReflect.Descriptor instead.
 func (*Standing) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{35}
+	return file_quotalease_v1_lease_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Standing) GetTicketId() []byte {
@@ -3163,7 +3232,7 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"operations\x18\x03 \x03(\v2\x18.quotalease.v1.OperationR\n" +
 	"operations\x12;\n" +
 	"\vdescriptors\x18\x04 \x03(\v2\x19.quotalease.v1.DescriptorR\vdescriptors\x12<\n" +
-	"\flocal_limits\x18\x05 \x03(\v2\x19.quotalease.v1.LocalLimitR\vlocalLimits\"\xf6\x01\n" +
+	"\flocal_limits\x18\x05 \x03(\v2\x19.quotalease.v1.LocalLimitR\vlocalLimits\"\xc5\x02\n" +
 	"\n" +
 	"Descriptor\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x124\n" +
@@ -3173,7 +3242,13 @@ const file_quotalease_v1_lease_proto_rawDesc = "" +
 	"\x06shadow\x18\x05 \x01(\bR\x06shadow\x12\x12\n" +
 	"\x04name\x18\x06 \x01(\tR\x04name\x12\x1a\n" +
 	"\breplaces\x18\a \x03(\tR\breplaces\x12\x1c\n" +
-	"\toverrides\x18\b \x01(\bR\toverrides\"9\n" +
+	"\toverrides\x18\b \x01(\bR\toverrides\x12\x14\n" +
+	"\x05local\x18\t \x01(\bR\x05local\x127\n" +
+	"\x06caller\x18\n" +
+	" \x03(\v2\x1f.quotalease.v1.DescriptorCallerR\x06caller\"@\n" +
+	"\x10DescriptorCaller\x12\x1c\n" +
+	"\tattribute\x18\x01 \x01(\tR\tattribute\x12\x0e\n" +
+	"\x02at\x18\x02 \x01(\x05R\x02at\"9\n" +
 	"\x0fDescriptorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\xbe\x01\n" +
@@ -3346,46 +3421,47 @@ func file_quotalease_v1_lease_proto_rawDescGZIP() []byte {
 }
 
 var file_quotalease_v1_lease_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_quotalease_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_quotalease_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_quotalease_v1_lease_proto_goTypes = []any{
-	(GrantState)(0),         // 0: quotalease.v1.GrantState
-	(DeferItem_Step)(0),     // 1: quotalease.v1.DeferItem.Step
-	(*Key)(nil),             // 2: quotalease.v1.Key
-	(*Window)(nil),          // 3: quotalease.v1.Window
-	(*Hello)(nil),           // 4: quotalease.v1.Hello
-	(*SyncRequest)(nil),     // 5: quotalease.v1.SyncRequest
-	(*Report)(nil),          // 6: quotalease.v1.Report
-	(*Renewal)(nil),         // 7: quotalease.v1.Renewal
-	(*Cancel)(nil),          // 8: quotalease.v1.Cancel
-	(*Ask)(nil),             // 9: quotalease.v1.Ask
-	(*SyncReply)(nil),       // 10: quotalease.v1.SyncReply
-	(*Decision)(nil),        // 11: quotalease.v1.Decision
-	(*ReportResult)(nil),    // 12: quotalease.v1.ReportResult
-	(*Fault)(nil),           // 13: quotalease.v1.Fault
-	(*KeyState)(nil),        // 14: quotalease.v1.KeyState
-	(*Catalogue)(nil),       // 15: quotalease.v1.Catalogue
-	(*Descriptor)(nil),      // 16: quotalease.v1.Descriptor
-	(*DescriptorEntry)(nil), // 17: quotalease.v1.DescriptorEntry
-	(*Operation)(nil),       // 18: quotalease.v1.Operation
-	(*Deferral)(nil),        // 19: quotalease.v1.Deferral
-	(*Take)(nil),            // 20: quotalease.v1.Take
-	(*Dimension)(nil),       // 21: quotalease.v1.Dimension
-	(*Rate)(nil),            // 22: quotalease.v1.Rate
-	(*Period)(nil),          // 23: quotalease.v1.Period
-	(*Outage)(nil),          // 24: quotalease.v1.Outage
-	(*Cold)(nil),            // 25: quotalease.v1.Cold
-	(*LocalLimit)(nil),      // 26: quotalease.v1.LocalLimit
-	(*WatchRequest)(nil),    // 27: quotalease.v1.WatchRequest
-	(*WatchReply)(nil),      // 28: quotalease.v1.WatchReply
-	(*Notice)(nil),          // 29: quotalease.v1.Notice
-	(*LineNews)(nil),        // 30: quotalease.v1.LineNews
-	(*SpendRequest)(nil),    // 31: quotalease.v1.SpendRequest
-	(*SpendItem)(nil),       // 32: quotalease.v1.SpendItem
-	(*SpendReply)(nil),      // 33: quotalease.v1.SpendReply
-	(*DeferRequest)(nil),    // 34: quotalease.v1.DeferRequest
-	(*DeferItem)(nil),       // 35: quotalease.v1.DeferItem
-	(*DeferReply)(nil),      // 36: quotalease.v1.DeferReply
-	(*Standing)(nil),        // 37: quotalease.v1.Standing
+	(GrantState)(0),          // 0: quotalease.v1.GrantState
+	(DeferItem_Step)(0),      // 1: quotalease.v1.DeferItem.Step
+	(*Key)(nil),              // 2: quotalease.v1.Key
+	(*Window)(nil),           // 3: quotalease.v1.Window
+	(*Hello)(nil),            // 4: quotalease.v1.Hello
+	(*SyncRequest)(nil),      // 5: quotalease.v1.SyncRequest
+	(*Report)(nil),           // 6: quotalease.v1.Report
+	(*Renewal)(nil),          // 7: quotalease.v1.Renewal
+	(*Cancel)(nil),           // 8: quotalease.v1.Cancel
+	(*Ask)(nil),              // 9: quotalease.v1.Ask
+	(*SyncReply)(nil),        // 10: quotalease.v1.SyncReply
+	(*Decision)(nil),         // 11: quotalease.v1.Decision
+	(*ReportResult)(nil),     // 12: quotalease.v1.ReportResult
+	(*Fault)(nil),            // 13: quotalease.v1.Fault
+	(*KeyState)(nil),         // 14: quotalease.v1.KeyState
+	(*Catalogue)(nil),        // 15: quotalease.v1.Catalogue
+	(*Descriptor)(nil),       // 16: quotalease.v1.Descriptor
+	(*DescriptorCaller)(nil), // 17: quotalease.v1.DescriptorCaller
+	(*DescriptorEntry)(nil),  // 18: quotalease.v1.DescriptorEntry
+	(*Operation)(nil),        // 19: quotalease.v1.Operation
+	(*Deferral)(nil),         // 20: quotalease.v1.Deferral
+	(*Take)(nil),             // 21: quotalease.v1.Take
+	(*Dimension)(nil),        // 22: quotalease.v1.Dimension
+	(*Rate)(nil),             // 23: quotalease.v1.Rate
+	(*Period)(nil),           // 24: quotalease.v1.Period
+	(*Outage)(nil),           // 25: quotalease.v1.Outage
+	(*Cold)(nil),             // 26: quotalease.v1.Cold
+	(*LocalLimit)(nil),       // 27: quotalease.v1.LocalLimit
+	(*WatchRequest)(nil),     // 28: quotalease.v1.WatchRequest
+	(*WatchReply)(nil),       // 29: quotalease.v1.WatchReply
+	(*Notice)(nil),           // 30: quotalease.v1.Notice
+	(*LineNews)(nil),         // 31: quotalease.v1.LineNews
+	(*SpendRequest)(nil),     // 32: quotalease.v1.SpendRequest
+	(*SpendItem)(nil),        // 33: quotalease.v1.SpendItem
+	(*SpendReply)(nil),       // 34: quotalease.v1.SpendReply
+	(*DeferRequest)(nil),     // 35: quotalease.v1.DeferRequest
+	(*DeferItem)(nil),        // 36: quotalease.v1.DeferItem
+	(*DeferReply)(nil),       // 37: quotalease.v1.DeferReply
+	(*Standing)(nil),         // 38: quotalease.v1.Standing
 }
 var file_quotalease_v1_lease_proto_depIdxs = []int32{
 	4,  // 0: quotalease.v1.SyncRequest.hello:type_name -> quotalease.v1.Hello
@@ -3414,48 +3490,49 @@ var file_quotalease_v1_lease_proto_depIdxs = []int32{
 	3,  // 23: quotalease.v1.KeyState.window:type_name -> quotalease.v1.Window
 	13, // 24: quotalease.v1.KeyState.fault:type_name -> quotalease.v1.Fault
 	3,  // 25: quotalease.v1.KeyState.next:type_name -> quotalease.v1.Window
-	21, // 26: quotalease.v1.Catalogue.dimensions:type_name -> quotalease.v1.Dimension
-	18, // 27: quotalease.v1.Catalogue.operations:type_name -> quotalease.v1.Operation
+	22, // 26: quotalease.v1.Catalogue.dimensions:type_name -> quotalease.v1.Dimension
+	19, // 27: quotalease.v1.Catalogue.operations:type_name -> quotalease.v1.Operation
 	16, // 28: quotalease.v1.Catalogue.descriptors:type_name -> quotalease.v1.Descriptor
-	26, // 29: quotalease.v1.Catalogue.local_limits:type_name -> quotalease.v1.LocalLimit
-	17, // 30: quotalease.v1.Descriptor.match:type_name -> quotalease.v1.DescriptorEntry
-	20, // 31: quotalease.v1.Operation.takes:type_name -> quotalease.v1.Take
-	24, // 32: quotalease.v1.Operation.outage:type_name -> quotalease.v1.Outage
-	19, // 33: quotalease.v1.Operation.defer:type_name -> quotalease.v1.Deferral
-	23, // 34: quotalease.v1.Dimension.period:type_name -> quotalease.v1.Period
-	24, // 35: quotalease.v1.Dimension.outage:type_name -> quotalease.v1.Outage
-	25, // 36: quotalease.v1.Dimension.cold:type_name -> quotalease.v1.Cold
-	22, // 37: quotalease.v1.Dimension.rate:type_name -> quotalease.v1.Rate
-	22, // 38: quotalease.v1.Outage.rate:type_name -> quotalease.v1.Rate
-	22, // 39: quotalease.v1.LocalLimit.rate:type_name -> quotalease.v1.Rate
-	29, // 40: quotalease.v1.WatchReply.notices:type_name -> quotalease.v1.Notice
-	2,  // 41: quotalease.v1.Notice.key:type_name -> quotalease.v1.Key
-	3,  // 42: quotalease.v1.Notice.window:type_name -> quotalease.v1.Window
-	30, // 43: quotalease.v1.Notice.lines:type_name -> quotalease.v1.LineNews
-	4,  // 44: quotalease.v1.SpendRequest.hello:type_name -> quotalease.v1.Hello
-	32, // 45: quotalease.v1.SpendRequest.items:type_name -> quotalease.v1.SpendItem
-	8,  // 46: quotalease.v1.SpendRequest.refunds:type_name -> quotalease.v1.Cancel
-	2,  // 47: quotalease.v1.SpendItem.key:type_name -> quotalease.v1.Key
-	11, // 48: quotalease.v1.SpendReply.decisions:type_name -> quotalease.v1.Decision
-	14, // 49: quotalease.v1.SpendReply.keys:type_name -> quotalease.v1.KeyState
-	4,  // 50: quotalease.v1.DeferRequest.hello:type_name -> quotalease.v1.Hello
-	35, // 51: quotalease.v1.DeferRequest.items:type_name -> quotalease.v1.DeferItem
-	1,  // 52: quotalease.v1.DeferItem.step:type_name -> quotalease.v1.DeferItem.Step
-	37, // 53: quotalease.v1.DeferReply.standings:type_name -> quotalease.v1.Standing
-	13, // 54: quotalease.v1.Standing.fault:type_name -> quotalease.v1.Fault
-	5,  // 55: quotalease.v1.LeaseService.Sync:input_type -> quotalease.v1.SyncRequest
-	27, // 56: quotalease.v1.LeaseService.Watch:input_type -> quotalease.v1.WatchRequest
-	31, // 57: quotalease.v1.LeaseService.Spend:input_type -> quotalease.v1.SpendRequest
-	34, // 58: quotalease.v1.LeaseService.Defer:input_type -> quotalease.v1.DeferRequest
-	10, // 59: quotalease.v1.LeaseService.Sync:output_type -> quotalease.v1.SyncReply
-	28, // 60: quotalease.v1.LeaseService.Watch:output_type -> quotalease.v1.WatchReply
-	33, // 61: quotalease.v1.LeaseService.Spend:output_type -> quotalease.v1.SpendReply
-	36, // 62: quotalease.v1.LeaseService.Defer:output_type -> quotalease.v1.DeferReply
-	59, // [59:63] is the sub-list for method output_type
-	55, // [55:59] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	27, // 29: quotalease.v1.Catalogue.local_limits:type_name -> quotalease.v1.LocalLimit
+	18, // 30: quotalease.v1.Descriptor.match:type_name -> quotalease.v1.DescriptorEntry
+	17, // 31: quotalease.v1.Descriptor.caller:type_name -> quotalease.v1.DescriptorCaller
+	21, // 32: quotalease.v1.Operation.takes:type_name -> quotalease.v1.Take
+	25, // 33: quotalease.v1.Operation.outage:type_name -> quotalease.v1.Outage
+	20, // 34: quotalease.v1.Operation.defer:type_name -> quotalease.v1.Deferral
+	24, // 35: quotalease.v1.Dimension.period:type_name -> quotalease.v1.Period
+	25, // 36: quotalease.v1.Dimension.outage:type_name -> quotalease.v1.Outage
+	26, // 37: quotalease.v1.Dimension.cold:type_name -> quotalease.v1.Cold
+	23, // 38: quotalease.v1.Dimension.rate:type_name -> quotalease.v1.Rate
+	23, // 39: quotalease.v1.Outage.rate:type_name -> quotalease.v1.Rate
+	23, // 40: quotalease.v1.LocalLimit.rate:type_name -> quotalease.v1.Rate
+	30, // 41: quotalease.v1.WatchReply.notices:type_name -> quotalease.v1.Notice
+	2,  // 42: quotalease.v1.Notice.key:type_name -> quotalease.v1.Key
+	3,  // 43: quotalease.v1.Notice.window:type_name -> quotalease.v1.Window
+	31, // 44: quotalease.v1.Notice.lines:type_name -> quotalease.v1.LineNews
+	4,  // 45: quotalease.v1.SpendRequest.hello:type_name -> quotalease.v1.Hello
+	33, // 46: quotalease.v1.SpendRequest.items:type_name -> quotalease.v1.SpendItem
+	8,  // 47: quotalease.v1.SpendRequest.refunds:type_name -> quotalease.v1.Cancel
+	2,  // 48: quotalease.v1.SpendItem.key:type_name -> quotalease.v1.Key
+	11, // 49: quotalease.v1.SpendReply.decisions:type_name -> quotalease.v1.Decision
+	14, // 50: quotalease.v1.SpendReply.keys:type_name -> quotalease.v1.KeyState
+	4,  // 51: quotalease.v1.DeferRequest.hello:type_name -> quotalease.v1.Hello
+	36, // 52: quotalease.v1.DeferRequest.items:type_name -> quotalease.v1.DeferItem
+	1,  // 53: quotalease.v1.DeferItem.step:type_name -> quotalease.v1.DeferItem.Step
+	38, // 54: quotalease.v1.DeferReply.standings:type_name -> quotalease.v1.Standing
+	13, // 55: quotalease.v1.Standing.fault:type_name -> quotalease.v1.Fault
+	5,  // 56: quotalease.v1.LeaseService.Sync:input_type -> quotalease.v1.SyncRequest
+	28, // 57: quotalease.v1.LeaseService.Watch:input_type -> quotalease.v1.WatchRequest
+	32, // 58: quotalease.v1.LeaseService.Spend:input_type -> quotalease.v1.SpendRequest
+	35, // 59: quotalease.v1.LeaseService.Defer:input_type -> quotalease.v1.DeferRequest
+	10, // 60: quotalease.v1.LeaseService.Sync:output_type -> quotalease.v1.SyncReply
+	29, // 61: quotalease.v1.LeaseService.Watch:output_type -> quotalease.v1.WatchReply
+	34, // 62: quotalease.v1.LeaseService.Spend:output_type -> quotalease.v1.SpendReply
+	37, // 63: quotalease.v1.LeaseService.Defer:output_type -> quotalease.v1.DeferReply
+	60, // [60:64] is the sub-list for method output_type
+	56, // [56:60] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_lease_proto_init() }
@@ -3469,7 +3546,7 @@ func file_quotalease_v1_lease_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_lease_proto_rawDesc), len(file_quotalease_v1_lease_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
