@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -172,7 +173,7 @@ func TestWhatAnOpenListenerNeeds(t *testing.T) {
 		"a proxy and its CA":       {identityFlags{tlsCert: cert, tlsKey: key, clientCA: cert, trustedProxies: []string{"10.0.0.0/8"}, verifiedCallers: true}, true},
 		"certificates":             {identityFlags{tlsCert: cert, tlsKey: key, clientCA: cert, certificateTenant: "cn:{tenant}", verifiedCallers: true}, true},
 	} {
-		known, err := tt.f.build(slog.New(slog.DiscardHandler))
+		known, err := tt.f.build(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
