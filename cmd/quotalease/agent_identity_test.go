@@ -153,6 +153,23 @@ func TestAnOpenAgentAsksWhoIsThere(t *testing.T) {
 	if got := take(metadata.AppendToOutgoingContext(t.Context(), "x-api-key", apiKey)); got != codes.Unavailable {
 		t.Errorf("gRPC with a key: %v, want UNAVAILABLE: no control plane is there", got)
 	}
+	if got := ask("X-Api-Key", apiKey+"x"); got != 401 {
+		t.Errorf("HTTP with another key: %d, want 401", got)
+	}
+	resp, err := client.Get("https://127.0.0.1:" + httpPort + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	metrics, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, "metrics", string(metrics), `quotalease_agent_identity_refused_total{reason="absent",source="none"} 2`,
+		`quotalease_agent_identity_refused_total{reason="unknown",source="api_key"} 1`)
+	if said := out.String() + errs.String() + string(metrics); strings.Contains(said, apiKey) {
+		t.Errorf("output, log and metrics repeat a key: %s", said)
+	}
 }
 
 // A proxy's address is enough on this machine, and beyond it only with a certificate.
