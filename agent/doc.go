@@ -61,7 +61,8 @@
 //     TestR4_5NewcomersGoBehindWhomTheAgentKnowsToWait,
 //     TestR4_5LostRepliesMakeNoSecondTicketAndChargeNothingTwice,
 //     TestR4_5ACallerThatVanishedHoldsUpNobodyForLong, TestR4_5AgeAndLengthOfALineAreLimited,
-//     TestR4_5WhoeverIsBehindOthersIsToldSo, TestAGracefulStopTakesServedTicketsOutOfTheLine)
+//     TestR4_5WhoeverIsBehindOthersIsToldSo, TestR4_5WhoLeavesMakesRoomForThoseBehind,
+//     TestBadDeparturesNameTheField, TestAGracefulStopTakesServedTicketsOutOfTheLine)
 //   - An outage gives no ticket, and a ticket in hand keeps its place.
 //     (TestR4_5AnOutageGivesNoTicketAndTakesNoPlace)
 //   - Bad input names its field and makes no state. (TestBadInputNamesTheFieldAndMakesNoState)

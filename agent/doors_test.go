@@ -110,6 +110,12 @@ var doorCases = []struct {
 		{"take", does + `"queue","ticket":"018f3c3e-0000-7000-8000-000000000000"}`, "unknown id ticket: one that is in the line: not served, not too old, and asked for in time"},
 		{"take", does + `"queue","ticket":"first"}`, "bad ticket: one that a denial gave"},
 		{"take", of + `"exports","ticket":"$"}`, "bad ticket: only with operation"},
+		{"leave", does + `"queue","ticket":"$"}`, "allowed"},
+		{"leave", does + `"queue","ticket":"$"}`, "allowed"},
+		{"take", does + `"queue","ticket":"$"}`, "unknown id ticket: one that is in the line: not served, not too old, and asked for in time"},
+		{"take", does + `"queue"}`, "denied exhausted exports 0/10 place 1"},
+		{"leave", does + `"since_dropped","ticket":"$"}`, "allowed"},
+		{"leave", does + `"queue","ticket":"first"}`, "bad ticket: one that a denial gave"},
 	}},
 	{"a rate", []step{
 		{"take", of + `"calls","cost":4}`, "allowed calls 0/4"},
@@ -237,6 +243,9 @@ func badCases() (c struct {
 	add("reserve", `{"dimension":"tokens","estimate":1}`, "tenant: 1 to 256 bytes of UTF-8 without control characters")
 	add("settle", `{"actual":1}`, "id: 1 to 128 bytes")
 	add("settle", `{"id":"x"}`, "actual: a whole number from 0 to 9007199254740991")
+	add("leave", `{"operation":"queue","ticket":"x"}`, "tenant: 1 to 256 bytes of UTF-8 without control characters")
+	add("leave", `{"tenant":"acme","ticket":"x"}`, "operation: that of the ticket")
+	add("leave", does+`"queue"}`, "ticket: one that a denial gave")
 	for _, what := range []string{"renew", "release"} {
 		add(what, `{"id":"x"}`, "tenant: 1 to 256 bytes of UTF-8 without control characters")
 		add(what, `{"tenant":"acme"}`, "id: 1 to 128 bytes")
@@ -265,6 +274,7 @@ func TestO4EveryQuestionInAnOutage(t *testing.T) {
 					{"take", does + `"export"}`, "outage"},
 					{"reserve", of + `"tokens","estimate":5}`, "outage"},
 					{"acquire", of + `"jobs"}`, "outage"},
+					{"leave", does + `"queue","ticket":"018f3c3e-0000-7000-8000-000000000000"}`, "outage"},
 					{"renew", `{"tenant":"acme","id":"job-1"}`, "allowed expires 3600000"},
 					{"release", `{"tenant":"acme","id":"job-1"}`, "allowed"},
 				}, ask)

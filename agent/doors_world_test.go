@@ -343,6 +343,12 @@ func (w *world) call(what, body string) told {
 		var reply *pb.ReleaseReply
 		reply, err = w.grpc.Release(ctx, &req)
 		v.ID = reply.GetId()
+	case "leave":
+		var req pb.LeaveRequest
+		read(&req)
+		var reply *pb.LeaveReply
+		reply, err = w.grpc.Leave(ctx, &req)
+		v.ID = reply.GetId()
 	}
 	v.judge(w.t, err)
 	return v

@@ -191,10 +191,10 @@ func (a *Agent) step(ctx context.Context, t *turn, item *pb.DeferItem) (*pb.Stan
 	case <-a.stopped:
 		err = ErrStopped
 	case <-timer.C:
-		err = a.lineOutage(t)
+		err = t.outage()
 	case <-ctx.Done():
 		if err = ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
-			err = a.lineOutage(t)
+			err = t.outage()
 		}
 	}
 	if s, ok := a.lines.abandon(c); ok {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -35,11 +36,8 @@ type turn struct {
 // was allowed gets its decision again, as TakeOnce does with an id. A ticket that is not in the
 // line (any more) is an *UnknownIDError.
 func (a *Agent) TakeInTurn(ctx context.Context, ticket, tenant, operation string, times int64) (Decision, error) {
-	id, err := uuid.FromString(ticket)
-	if err != nil || id.Version() != 7 || len(ticket) > maxIDBytes {
-		return Decision{}, &quota.FieldError{Field: "ticket", Allowed: "one that a denial gave"}
-	}
-	if err := quota.ValidateTenant(tenant); err != nil {
+	id, err := ticketOf(ticket, tenant)
+	if err != nil {
 		return Decision{}, err
 	}
 	op, err := a.operation(operation, times)
@@ -55,6 +53,34 @@ func (a *Agent) TakeInTurn(ctx context.Context, ticket, tenant, operation string
 		return r, err
 	})
 	return r.Decision, err
+}
+
+// LeaveTurn gives up a place in line: those behind move up, and the ticket is one that is not in
+// the line. One that is not there already, as it was served or is too old, is left as it is; what
+// was taken with it stays taken. In an outage the place is given up when nobody asks for it.
+func (a *Agent) LeaveTurn(ctx context.Context, ticket, tenant, operation string) error {
+	id, err := ticketOf(ticket, tenant)
+	if err != nil {
+		return err
+	}
+	if quota.ValidateDimension(operation) != nil { // policy may have dropped it: who waits may leave all the same
+		return &quota.FieldError{Field: "operation", Allowed: "one that policy defines"}
+	}
+	t := &turn{tenant: tenant, operation: operation, ticket: id}
+	s, err := a.step(ctx, t, t.item(pb.DeferItem_STEP_LEAVE, nil))
+	if err == nil && s.GetFault() != nil { // a step of ours that the ledger does not understand
+		err = t.outage()
+	}
+	return err
+}
+
+// ticketOf reads a ticket, and checks whose it is to be.
+func ticketOf(ticket, tenant string) (core.ID, error) {
+	id, err := uuid.FromString(ticket)
+	if err != nil || id.Version() != 7 || len(ticket) > maxIDBytes {
+		return core.ID{}, &quota.FieldError{Field: "ticket", Allowed: "one that a denial gave"}
+	}
+	return id, quota.ValidateTenant(tenant)
 }
 
 // inTurn takes an operation, unless others wait before the caller or the quotas have no room:
@@ -158,6 +184,9 @@ func (a *Agent) noPlace(ctx context.Context, op *core.Operation, t *turn, s *pb.
 		Allowed: "one that is in the line: not served, not too old, and asked for in time"}}
 	if err != nil {
 		a.giveAway(t)
+		if away := (*UnavailableError)(nil); errors.As(err, &away) {
+			err = a.lineOutage(t)
+		}
 		return Decision{}, err
 	}
 	switch s.GetFault().GetCode() {
@@ -193,6 +222,10 @@ func (a *Agent) noPlace(ctx context.Context, op *core.Operation, t *turn, s *pb.
 // place keeps it.
 func (a *Agent) lineOutage(t *turn) error {
 	a.seen.unavailable(a.label(t.first))
+	return t.outage()
+}
+
+func (t *turn) outage() error {
 	return &UnavailableError{Key: quota.Key{Tenant: t.tenant, Dimension: t.operation}, RetryIn: time.Second}
 }
 

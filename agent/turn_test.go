@@ -122,6 +122,75 @@ func TestR4_5ACallerThatVanishedHoldsUpNobodyForLong(t *testing.T) {
 	})
 }
 
+func TestR4_5WhoLeavesMakesRoomForThoseBehind(t *testing.T) {
+	t.Parallel()
+	inFleet(t, func(t *testing.T, up *lossy, agents []*agent.Agent) {
+		useUp(t, agents[0])
+		first, second, third := begin(t, agents[0]), begin(t, agents[0]), begin(t, agents[1])
+		leave := func(a *agent.Agent, d agent.Decision) error {
+			return a.LeaveTurn(t.Context(), d.Ticket.ID, "acme", "start_export")
+		}
+		for range 2 { // at the other agent, and twice
+			if err := leave(agents[1], first); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := agents[0].LeaveTurn(t.Context(), second.Ticket.ID, "globex", "start_export"); err != nil {
+			t.Errorf("another tenant's line, where the ticket is not: %v", err)
+		}
+		for i, d := range []agent.Decision{second, third} {
+			if got, err := again(t, agents[0], d.Ticket); err != nil || got.Ticket == nil || got.Ticket.Place != int64(i) {
+				t.Errorf("who was behind is told %+v, %v, want place %d", got.Ticket, err, i)
+			}
+		}
+		if _, err := again(t, agents[0], first.Ticket); !errors.As(err, new(*agent.UnknownIDError)) {
+			t.Errorf("who left came back: %v", err)
+		}
+		up.cut(true)
+		if err := leave(agents[0], second); !errors.As(err, new(*agent.UnavailableError)) {
+			t.Errorf("in an outage: %v", err)
+		}
+		up.cut(false)
+		third = until(t, agents[1], third, nextMinute())
+		if err := leave(agents[0], second); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(third.RetryIn)
+		if d, err := again(t, agents[1], third.Ticket); err != nil || !d.Allowed {
+			t.Errorf("the last of the line, when there is room: %+v, %v", d, err)
+		}
+		// It was served, and leaving takes nothing of that back.
+		if err := leave(agents[1], third); err != nil {
+			t.Error(err)
+		}
+		if d, err := again(t, agents[1], third.Ticket); err != nil || !d.Allowed {
+			t.Errorf("a repeat of what was served: %+v, %v", d, err)
+		}
+	})
+}
+
+func TestBadDeparturesNameTheField(t *testing.T) {
+	t.Parallel()
+	inFleet(t, func(t *testing.T, up *lossy, agents []*agent.Agent) {
+		useUp(t, agents[0])
+		ticket := begin(t, agents[0]).Ticket.ID
+		sent := up.steps(pb.DeferItem_STEP_LEAVE)
+		for field, x := range map[string][3]string{
+			"ticket":    {"7", "acme", "start_export"},
+			"tenant":    {ticket, "", "start_export"},
+			"operation": {ticket, "acme", "Start export"},
+		} {
+			var bad *quota.FieldError
+			if err := agents[0].LeaveTurn(t.Context(), x[0], x[1], x[2]); !errors.As(err, &bad) || bad.Field != field {
+				t.Errorf("%s: %v", field, err)
+			}
+		}
+		if n := up.steps(pb.DeferItem_STEP_LEAVE) - sent; n != 0 {
+			t.Errorf("%d steps were sent", n)
+		}
+	})
+}
+
 func TestR4_5AnOutageGivesNoTicketAndTakesNoPlace(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, up *lossy, agents []*agent.Agent) {

@@ -81,6 +81,8 @@
 //   - A step in a line that makes no sense is a fault of its own and makes no line; an outage gives
 //     no place and takes none. (TestStepsThatMakeNoSenseAreFaultsOfTheirOwn,
 //     TestR4_5AnOutageIsNoPlaceInALine)
+//   - Operators see who waits, for what and since when; looking moves nobody, and what cannot be
+//     asked names its field. (TestR4_5OperatorsSeeWhoWaits, TestBadQuestionsAboutLinesNameTheField)
 //   - Agents hear where somebody waits. (TestR4_5AgentsHearWhereSomebodyWaits)
 //   - A Sync about any number of windows that are over is answered.
 //     (TestASyncAboutAnyNumberOfPastWindowsIsAnswered)

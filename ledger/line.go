@@ -31,8 +31,11 @@ type Ticket struct {
 	EndsAt   time.Time // too old from then on
 }
 
-// lapsed reports a ticket that is too old, or whose caller has vanished.
-func (t *Ticket) lapsed(now time.Time) bool { return !now.Before(t.AskBy) || !now.Before(t.EndsAt) }
+// AskAt is when its caller was told to ask again.
+func (t *Ticket) AskAt() time.Time { return t.AskBy.Add(-LinePatience) }
+
+// Lapsed reports a ticket that is too old, or whose caller has vanished.
+func (t *Ticket) Lapsed(now time.Time) bool { return !now.Before(t.AskBy) || !now.Before(t.EndsAt) }
 
 // LineTerms are what policy says of an operation's lines.
 type LineTerms struct {
@@ -101,7 +104,7 @@ func NewLine(l LoadedLine) *Line {
 		line.last = l.Tickets[n-1].Seq
 	}
 	for _, t := range l.Tickets {
-		if !l.ClockSuspect && t.lapsed(l.Now) {
+		if !l.ClockSuspect && t.Lapsed(l.Now) {
 			line.gone = append(line.gone, t.Seq)
 			continue
 		}

@@ -111,6 +111,24 @@ type Lines interface {
 	// Lines lists those in which somebody waits, after one in the order of CompareLines, at
 	// most limit of them (0: 1000).
 	Lines(ctx context.Context, after LineID, limit int) ([]LineState, error)
+	// Waiting lists who waits, by line in the order of CompareLines, and by place. It locks
+	// nothing.
+	Waiting(ctx context.Context, q WaitingQuery) ([]Waiting, error)
+}
+
+// WaitingQuery selects tickets of lines; empty names select all.
+type WaitingQuery struct {
+	Tenant    string
+	Operation string
+	At        time.Time // those that have lapsed by then are left out
+	Limit     int       // 0: 1000
+}
+
+// Waiting is a ticket in its line.
+type Waiting struct {
+	Line  LineID
+	Place int // tickets before it
+	Ticket
 }
 
 // LowestID is the bound between ids by age: those made in an earlier millisecond are below it,

@@ -8,11 +8,9 @@ import (
 
 	"github.com/quotalease/quotalease/agent"
 	"github.com/quotalease/quotalease/agent/core"
+	"github.com/quotalease/quotalease/agent/identity"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
-
-// ErrNobody is a request of which nobody knows whose it is.
-var ErrNobody = errors.New("no verified tenant")
 
 // Guard stands before handlers of a program that the agent is part of. There the program says
 // whose a request is and what it takes, so that neither can be a caller's fault.
@@ -23,12 +21,14 @@ type Guard struct {
 }
 
 // Admit takes what r says of the tenant's quota, and reports whether the request may go on: if
-// the decision is Allowed. What costs nothing goes on, whatever is left. identity is the error
-// with which the program looked for the tenant. The error is ErrNobody, an outage (see Outage),
-// ctx's, or a fault of the program, which is logged and which its caller can do nothing about.
-func (g *Guard) Admit(ctx context.Context, tenant string, identity error, r *Request) (agent.Decision, error) {
-	if identity != nil || quota.ValidateTenant(tenant) != nil {
-		return agent.Decision{}, ErrNobody
+// the decision is Allowed. What costs nothing goes on, whatever is left. looked is the error
+// with which the program looked for the tenant; a caller is told no words of it but those of
+// package identity. The error is *identity.RefusedError, an outage (see Outage), ctx's, or a fault
+// of the program, which is logged and which its caller can do nothing about.
+func (g *Guard) Admit(ctx context.Context, tenant string, looked error, r *Request) (agent.Decision, error) {
+	nobody := &identity.RefusedError{}
+	if errors.As(looked, &nobody) || looked != nil || quota.ValidateTenant(tenant) != nil {
+		return agent.Decision{}, nobody
 	}
 	asked := *r
 	asked.Tenant = tenant

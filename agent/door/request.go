@@ -21,6 +21,7 @@ type Agent interface {
 	TakeAllOnce(ctx context.Context, id, tenant string, takes []core.DimensionCost) (agent.Decision, error)
 	TakeOperation(ctx context.Context, tenant, operation string, times int64) (agent.Decision, error)
 	TakeInTurn(ctx context.Context, ticket, tenant, operation string, times int64) (agent.Decision, error)
+	LeaveTurn(ctx context.Context, ticket, tenant, operation string) error
 	TakeOperationOnce(ctx context.Context, id, tenant, operation string, times int64) (agent.Decision, error)
 	Reserve(ctx context.Context, tenant, dimension string, estimate int64, maximum bool) (agent.Reservation, error)
 	ReserveOnce(ctx context.Context, id, tenant, dimension string, estimate int64, maximum bool) (agent.Reservation, error)

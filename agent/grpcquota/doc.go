@@ -8,6 +8,9 @@
 //     (TestCallsAreAnsweredByTheQuota, TestADenialHasOneReasonAtEveryDoor)
 //   - A call that is nobody's is UNAUTHENTICATED, and reaches neither handler nor agent.
 //     (TestNobodyReachesNeitherHandlerNorAgent)
+//   - A program that does not verify identities itself can believe those that the agent's own
+//     door believes, and who is nobody is told the same. (TestWhoIsNobodyIsToldTheSameInAGRPCProgram,
+//     ExampleVerified)
 //   - A stream takes once, before its handler begins. (TestAStreamTakesOnce)
 //   - What costs nothing passes; what takes nothing is not even asked whose it is.
 //     (TestCallsAreAnsweredByTheQuota)

@@ -10,14 +10,15 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/quotalease/quotalease/agent/door"
+	"github.com/quotalease/quotalease/agent/identity"
 	"github.com/quotalease/quotalease/agent/rpc"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
 // Config says whose calls are whose, and what they take.
 type Config struct {
-	// Tenant is whose quota a call is charged to, by an identity that the program has verified.
-	// An error or an empty name is nobody's, and refused, as is everybody without Tenant or Takes.
+	// Tenant is whose quota a call is charged to, by an identity that the program has verified, or
+	// by what the agent's own door believes: see Verified. An error or an empty name is nobody's, and refused, as is everybody without Tenant or Takes.
 	Tenant func(ctx context.Context) (string, error)
 	// Takes is what a call takes: a dimension, several, or an operation; its Tenant is not looked
 	// at. nil: nothing, and nobody is asked whose it is. method is like /package.Service/Method,
@@ -25,6 +26,12 @@ type Config struct {
 	Takes        func(ctx context.Context, method string, req any) *door.Request
 	PassInOutage bool         // else an outage refuses, unless policy says otherwise
 	Logger       *slog.Logger // of what Takes says and the agent cannot take; none: discards
+}
+
+// Verified is a Config's Tenant: the one that a client's certificate, a token, an API key or a
+// trusted proxy names, as v believes them.
+func Verified(v *identity.Verifier) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) { return v.Tenant(rpc.Evidence(ctx)) }
 }
 
 // Unary returns an interceptor that lets only calls pass whose tenant's quota has room.
@@ -69,8 +76,9 @@ func (s *server) admit(ctx context.Context, method string, req any) error {
 	}
 	tenant, err := s.cfg.Tenant(ctx)
 	d, err := s.guard.Admit(ctx, tenant, err, r)
+	var nobody *identity.RefusedError
 	switch {
-	case errors.Is(err, door.ErrNobody):
+	case errors.As(err, &nobody):
 		return status.Error(codes.Unauthenticated, err.Error())
 	case err != nil:
 		if ours := rpc.ErrorStatus(quota.Key{Tenant: tenant, Dimension: r.Key().Dimension}, err); status.Code(ours) != codes.Internal {

@@ -9,6 +9,9 @@
 //     TestR1_5RetryAfterInAProgram, TestR1_7AnAPIsDefaults, TestH1H2H3InAProgram)
 //   - Tenants are independent, and a request that is nobody's is 401 and charges nobody.
 //     (TestR1_6KeysAreIndependent, TestNobodyReachesNeitherHandlerNorAgent)
+//   - A program that does not verify identities itself can believe those that the agent's own
+//     door believes, and who is nobody is told the same. (TestWhoIsNobodyIsToldTheSameInAProgram,
+//     ExampleVerified)
 //   - What costs nothing passes; what takes nothing is not even asked whose it is.
 //     (TestWhatCostsNothingPasses)
 //   - What passes is told what is left. (TestWhatPassesIsToldWhatIsLeft)

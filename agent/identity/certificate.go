@@ -60,7 +60,7 @@ func parseCertificateRule(text string) (*certificateRule, error) {
 // a proxy's may be, says nothing; one with two names says too much.
 func (r *certificateRule) tenant(c *x509.Certificate, now time.Time) (string, error) {
 	if now.Before(c.NotBefore) || now.After(c.NotAfter) { // a connection may outlive what it began with
-		return "", refused("the client's certificate is not valid at this time")
+		return "", refused(Untimely, "the client's certificate is not valid at this time")
 	}
 	found := ""
 	for _, name := range r.names(c) {
@@ -68,7 +68,7 @@ func (r *certificateRule) tenant(c *x509.Certificate, now time.Time) (string, er
 		switch {
 		case !ok:
 		case found != "" && found != tenant:
-			return "", refused("the client's certificate names several tenants")
+			return "", refused(Ambiguous, "the client's certificate names several tenants")
 		default:
 			found = tenant
 		}

@@ -17,6 +17,8 @@
 //     (TestKeysNameTheirTenant, TestKeyFilesThatAreRefused, TestNoSecretIsRepeated, FuzzKeysFile)
 //   - A proxy is believed by its address, and beyond this machine by its certificate too.
 //     (TestProxiesByAddress, FuzzParseProxy)
+//   - Refusals are counted by source and reason, and nothing that a caller sends becomes a label.
+//     (TestRefusalsAreCountedByTheirReason, TestM1RefusalsMakeNoSeriesOfTheirOwn)
 //   - Sources that name different tenants name nobody, and neither does a good one beside a bad
 //     one. (TestSourcesMustAgree)
 //   - A file that changes is in force within seconds; one that makes no sense changes nothing.

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quotalease/quotalease/ledger/quota"
 )
@@ -23,6 +26,7 @@ type Config struct {
 	KeysFile    string // a line per API key: its SHA-256 in hexadecimal, a space, its tenant
 	KeyHeader   string // that a key comes in; X-Api-Key
 	Logger      *slog.Logger
+	Metrics     prometheus.Registerer // of refusals; none: they are not counted
 }
 
 // Evidence is what a request brings: who sent it over which connection, and its headers.
@@ -33,10 +37,19 @@ type Evidence struct {
 	Now         time.Time
 }
 
+// OfRequest is what an HTTP request brings. It goes by the connection, so that nothing that makes
+// an address of a header, as of X-Forwarded-For, may have changed the request's RemoteAddr.
+func OfRequest(r *http.Request, now time.Time) Evidence {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // what is no address is on no list
+	return Evidence{Peer: peer.Addr(), Certificate: Verified(r.TLS), Values: r.Header.Values, Now: now}
+}
+
 // RefusedError says why nobody is believed. Its words are ours, never the caller's.
 type RefusedError struct {
-	Why     string // empty: the request brings no evidence
-	Invalid bool   // a token was sent, and is not good
+	Why    string // empty: the request brings no evidence
+	Source Source // that was refused
+	Reason Reason
+	tokens bool // are believed here, so that a challenge asks for one
 }
 
 func (e *RefusedError) Error() string {
@@ -46,7 +59,18 @@ func (e *RefusedError) Error() string {
 	return "no verified tenant: " + e.Why
 }
 
-func refused(why string) error { return &RefusedError{Why: why} }
+// Challenge is the value of WWW-Authenticate that fits the refusal.
+func (e *RefusedError) Challenge() string {
+	switch {
+	case !e.tokens:
+		return `Quotalease realm="tenant"`
+	case e.Source == Token && e.Reason != Ambiguous:
+		return `Bearer realm="tenant", error="invalid_token"`
+	}
+	return `Bearer realm="tenant"`
+}
+
+func refused(reason Reason, why string) error { return &RefusedError{Reason: reason, Why: why} }
 
 // errNone is a source that has nothing to say of a request.
 var errNone = errors.New("no evidence")
@@ -60,6 +84,7 @@ type Verifier struct {
 	keyHeader   string
 	keys        *watched[keyTable]
 	log         *slog.Logger
+	refusals    *prometheus.CounterVec // nil: not counted
 }
 
 // New reads the files that cfg names.
@@ -67,6 +92,12 @@ func New(cfg Config) (*Verifier, error) {
 	v := &Verifier{keyHeader: cfg.KeyHeader, log: cfg.Logger}
 	if v.log == nil {
 		v.log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Metrics != nil {
+		v.refusals = newRefusals()
+		if err := cfg.Metrics.Register(v.refusals); err != nil {
+			return nil, fmt.Errorf("register the metric of refused identities: %w", err)
+		}
 	}
 	var err error
 	if v.proxies, err = proxyList(cfg.Proxies); err != nil {
@@ -103,36 +134,35 @@ func New(cfg Config) (*Verifier, error) {
 // must name the same tenant: a doubt is nobody's. The error is *RefusedError.
 func (v *Verifier) Tenant(e Evidence) (string, error) {
 	tenant := ""
-	for _, source := range []func(Evidence) (string, error){v.byProxy, v.byCertificate, v.byToken, v.byKey} {
-		named, err := source(e)
+	for _, source := range []struct {
+		name  Source
+		names func(Evidence) (string, error)
+	}{{Proxy, v.byProxy}, {Certificate, v.byCertificate}, {Token, v.byToken}, {APIKey, v.byKey}} {
+		named, err := source.names(e)
 		switch {
 		case errors.Is(err, errNone):
 			continue
 		case err != nil:
-			return "", err
+			return "", v.refuse(source.name, err)
 		case quota.ValidateTenant(named) != nil:
-			return "", refused("what names the tenant is no tenant's name")
+			return "", v.refuse(source.name, refused(BadTenant, "what names the tenant is no tenant's name"))
 		case tenant != "" && named != tenant:
-			return "", refused("its sources name different tenants")
+			return "", v.refuse(Several, refused(Ambiguous, "its sources name different tenants"))
 		}
 		tenant = named
 	}
 	if tenant == "" {
-		return "", &RefusedError{}
+		return "", v.refuse(None, refused(Absent, ""))
 	}
 	return tenant, nil
 }
 
-// Challenge is the value of WWW-Authenticate that fits an error of Tenant.
-func (v *Verifier) Challenge(err error) string {
-	if v.token == nil {
-		return `Quotalease realm="tenant"`
+// FromProxy refuses what comes from no proxy on the list.
+func (v *Verifier) FromProxy(e Evidence) error {
+	if v.Proxy(e) {
+		return nil
 	}
-	var r *RefusedError
-	if errors.As(err, &r) && r.Invalid {
-		return `Bearer realm="tenant", error="invalid_token"`
-	}
-	return `Bearer realm="tenant"`
+	return v.refuse(Proxy, refused(Unknown, "it comes from no trusted proxy"))
 }
 
 // byProxy believes a header of a proxy on the list. What anybody else sends in it is no evidence.
@@ -149,7 +179,7 @@ func (v *Verifier) byProxy(e Evidence) (string, error) {
 		}
 		return values[0], nil
 	default: // one of them is not the proxy's
-		return "", refused("the tenant header is given more than once")
+		return "", refused(Ambiguous, "the tenant header is given more than once")
 	}
 }
 
@@ -181,7 +211,7 @@ func (v *Verifier) byKey(e Evidence) (string, error) {
 	case 1:
 		return v.keys.get().tenant(values[0])
 	default:
-		return "", refused("the API key is given more than once")
+		return "", refused(Ambiguous, "the API key is given more than once")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"math/big"
 	"net/http"
 	"net/netip"
@@ -18,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 )
 
@@ -51,14 +53,19 @@ func rewrite(t testing.TB, path, text string) {
 // tokens of tokenWorld and acme's API key.
 func verifier(t testing.TB, w *tokenWorld) *Verifier {
 	t.Helper()
-	v, err := New(Config{
-		Proxies:     []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")},
-		Certificate: "cn:{tenant}", Token: w.config(t), KeysFile: file(t, "keys", hashOf(acmeKey)+" acme\n"),
-	})
+	v, err := New(everybody(t, w))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v
+}
+
+func everybody(t testing.TB, w *tokenWorld) Config {
+	t.Helper()
+	return Config{
+		Proxies:     []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8")},
+		Certificate: "cn:{tenant}", Token: w.config(t), KeysFile: file(t, "keys", hashOf(acmeKey)+" acme\n"),
+	}
 }
 
 // from is a request of a peer with headers.
@@ -175,8 +182,9 @@ func TestChallengesFitWhatWasSent(t *testing.T) {
 		"Bearer nonsense":    `Bearer realm="tenant", error="invalid_token"`,
 	} {
 		_, err := v.Tenant(from("192.0.2.7", "Authorization", authorization))
-		if got := v.Challenge(err); err == nil || got != want {
-			t.Errorf("%q: %v, %s; want %s", authorization, err, got, want)
+		var r *RefusedError
+		if !errors.As(err, &r) || r.Challenge() != want {
+			t.Errorf("%q: %+v, want the challenge %s", authorization, r, want)
 		}
 	}
 }
@@ -227,16 +235,26 @@ func TestNoSecretIsRepeated(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-s3cr3t-s3cr3t-s3cr3t"
 	var all []string
+	registry := prometheus.NewRegistry()
 	_, err := New(Config{KeysFile: file(t, "keys", secret+" acme\n")})
 	all = append(all, err.Error())
 	_, err = New(Config{Token: TokenConfig{JWKSFile: file(t, "jwks", `{"keys":[{"kty":"oct","k":"`+secret+`"}]}`), Issuer: "i", Audience: "a", Claim: "c"}})
 	all = append(all, err.Error())
-	v := verifier(t, newTokenWorld(t))
+	cfg := everybody(t, newTokenWorld(t))
+	cfg.Metrics = registry
+	v, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, pair := range [][2]string{{"X-Api-Key", secret}, {"Authorization", "Bearer " + secret}, {"Authorization", "Bearer a." + secret + ".c"}} {
 		_, err := v.Tenant(from("192.0.2.7", pair[0], pair[1]))
-		all = append(all, err.Error(), v.Challenge(err))
+		all = append(all, err.Error(), fmt.Sprintf("%+v", err))
 	}
-	for _, text := range all {
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range append(all, fmt.Sprint(families)) {
 		if strings.Contains(text, "s3cr3t") {
 			t.Errorf("repeated: %s", text)
 		}

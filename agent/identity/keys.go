@@ -62,5 +62,5 @@ func (t keyTable) tenant(key string) (string, error) {
 			return tenant, nil
 		}
 	}
-	return "", refused("the API key is not known")
+	return "", refused(Unknown, "the API key is not known")
 }

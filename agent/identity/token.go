@@ -120,7 +120,7 @@ func bearer(authorization []string) (string, error) {
 		return "", errNone
 	case 1:
 	default:
-		return "", refused("Authorization is given more than once")
+		return "", refused(Ambiguous, "Authorization is given more than once")
 	}
 	scheme, token, _ := strings.Cut(authorization[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") { // another scheme is somebody else's
@@ -131,32 +131,31 @@ func bearer(authorization []string) (string, error) {
 
 // tenant is the one that a token's claim names, if everything about the token is right.
 func (r *tokenRule) tenant(text string, keys keySet, now time.Time) (string, error) {
-	bad := func(why string) error { return &RefusedError{Why: why, Invalid: true} }
 	if len(text) > maxToken {
-		return "", bad("the token is too long")
+		return "", refused(Malformed, "the token is too long")
 	}
 	token, err := jwt.ParseSigned(text, r.algorithms)
 	if err != nil || len(token.Headers) != 1 {
-		return "", bad("the token is not a JWT signed by an allowed algorithm")
+		return "", refused(Malformed, "the token is not a JWT signed by an allowed algorithm")
 	}
 	var claims jwt.Claims
 	var all map[string]any
 	if !verified(token, keys, &claims, &all) {
-		return "", bad("the token is not signed by a key that is known")
+		return "", refused(Unknown, "the token is not signed by a key that is known")
 	}
 	switch err := claims.ValidateWithLeeway(jwt.Expected{Issuer: r.issuer, AnyAudience: jwt.Audience{r.audience}, Time: now}, clockSkew); {
 	case errors.Is(err, jwt.ErrInvalidIssuer):
-		return "", bad("the token is another issuer's")
+		return "", refused(Elsewhere, "the token is another issuer's")
 	case errors.Is(err, jwt.ErrInvalidAudience):
-		return "", bad("the token is for another audience")
+		return "", refused(Elsewhere, "the token is for another audience")
 	case err != nil:
-		return "", bad("the token is not valid at this time")
+		return "", refused(Untimely, "the token is not valid at this time")
 	case claims.Expiry == nil:
-		return "", bad("the token never expires")
+		return "", refused(Untimely, "the token never expires")
 	}
 	tenant, ok := all[r.claim].(string)
 	if !ok || tenant == "" {
-		return "", bad("the token names no tenant")
+		return "", refused(Nameless, "the token names no tenant")
 	}
 	return tenant, nil
 }

@@ -46,12 +46,12 @@ type callerKey struct{}
 
 func admit(ctx context.Context, v *identity.Verifier, method string, req any) (context.Context, error) {
 	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-	from := evidence(ctx)
+	from := Evidence(ctx)
 	switch {
 	case service == healthpb.Health_ServiceDesc.ServiceName, strings.HasPrefix(service, "grpc.reflection."):
 		return ctx, nil
 	case service != pb.DecisionService_ServiceDesc.ServiceName:
-		if !v.Proxy(from) {
+		if v.FromProxy(from) != nil {
 			return nil, status.Error(codes.Unauthenticated, service+" is for trusted proxies")
 		}
 		return ctx, nil
@@ -83,8 +83,8 @@ func own(caller string, req any) error {
 	return err
 }
 
-// evidence is what a call says of who sent it.
-func evidence(ctx context.Context) identity.Evidence {
+// Evidence is what a call brings to say who sent it.
+func Evidence(ctx context.Context) identity.Evidence {
 	md, _ := metadata.FromIncomingContext(ctx)
 	e := identity.Evidence{Values: md.Get, Now: time.Now()}
 	p, ok := grpcpeer.FromContext(ctx)

@@ -86,6 +86,14 @@ func TestVerifiedCallersTakeForThemselves(t *testing.T) {
 	if bad, n := detail[*errdetails.BadRequest](err); status.Code(err) != codes.PermissionDenied || n != 1 || bad.GetFieldViolations()[0].GetField() != "tenant" {
 		t.Errorf("another's quota: %v, want PERMISSION_DENIED about tenant", err)
 	}
+	for tenant, want := range map[string]codes.Code{"acme": codes.OK, "": codes.OK, "other": codes.PermissionDenied} {
+		if _, err := client.Leave(known, &pb.LeaveRequest{Tenant: tenant, Operation: "export", Ticket: "t-1"}); status.Code(err) != want {
+			t.Errorf("leave a line of %q's: %v, want %v", tenant, err, want)
+		}
+	}
+	if want := []string{"acme export t-1", "acme export t-1"}; !slices.Equal(f.left, want) {
+		t.Errorf("left %q, want %q", f.left, want)
+	}
 	one := int64(1)
 	if _, err := client.Settle(known, &pb.SettleRequest{Id: "r-1", Actual: &one}); err != nil {
 		t.Errorf("settle one's own: %v", err)

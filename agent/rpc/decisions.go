@@ -70,6 +70,15 @@ func given(id string) *string {
 	return &id
 }
 
+// Leave gives up a place in line.
+func (s *decisions) Leave(ctx context.Context, req *pb.LeaveRequest) (*pb.LeaveReply, error) {
+	d := door.Departure{Tenant: req.GetTenant(), Operation: req.GetOperation(), Ticket: req.GetTicket()}
+	if err := door.Leave(ctx, s.agent, d); err != nil {
+		return nil, ErrorStatus(quota.Key{Tenant: d.Tenant, Dimension: d.Operation}, err)
+	}
+	return &pb.LeaveReply{Id: req.GetTicket()}, nil
+}
+
 // Reserve takes an estimate. A denial is that of a take.
 func (s *decisions) Reserve(ctx context.Context, req *pb.ReserveRequest) (*pb.ReserveReply, error) {
 	r := door.Reservation{ID: given(req.GetId()), Tenant: req.GetTenant(), Dimension: req.GetDimension(),

@@ -39,11 +39,19 @@ type fakeTaker struct {
 	mu    sync.Mutex
 	asked []asked
 	ids   []string
+	left  []string
 
 	reservedBy map[string]string // tenants by id
 }
 
 func (f *fakeTaker) ReservedBy(id string) string { return f.reservedBy[id] }
+
+func (f *fakeTaker) LeaveTurn(_ context.Context, ticket, tenant, operation string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.left = append(f.left, tenant+" "+operation+" "+ticket)
+	return f.err
+}
 
 func (f *fakeTaker) Settle(string, int64) error { return nil }
 

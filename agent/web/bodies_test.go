@@ -32,12 +32,13 @@ type willing struct {
 
 // plainBody is what an ordinary JSON reader reads of any body.
 type plainBody struct {
-	Tenant, Dimension, Operation, ID string
-	Cost, Times, Estimate, Actual    int64
-	Takes                            []plainTake
-	Maximum                          bool
-	HoldMs                           int64 `json:"hold_ms"`
-	WaitMs                           int64 `json:"wait_ms"`
+	Tenant, Dimension, Operation, ID, Ticket string
+
+	Cost, Times, Estimate, Actual int64
+	Takes                         []plainTake
+	Maximum                       bool
+	HoldMs                        int64 `json:"hold_ms"`
+	WaitMs                        int64 `json:"wait_ms"`
 }
 
 type plainTake struct {
@@ -121,6 +122,11 @@ func (w *willing) Release(tenant, id string) error {
 	return err
 }
 
+func (w *willing) LeaveTurn(_ context.Context, ticket, tenant, operation string) error {
+	_, err := w.heard("leave", plainBody{Tenant: tenant, Operation: operation, Ticket: ticket})
+	return err
+}
+
 func (w *willing) Ready() error { return nil }
 
 func postTo(t testing.TB, a web.Agent, what, body string) *httptest.ResponseRecorder {
@@ -147,6 +153,7 @@ func TestAnswersOfReservationsAndSlots(t *testing.T) {
 		{"acquire", fieldsHead + `,"cost":2}`, answer + `,"id":"p-1","expires_ms":60000,"waited_ms":0}`, limits},
 		{"renew", `{"tenant":"acme","id":"p-1"}`, `{"id":"p-1","expires_ms":59999}`, nil},
 		{"release", `{"tenant":"acme","id":"p-1"}`, `{"id":"p-1"}`, nil},
+		{"leave", `{"tenant":"acme","operation":"export","ticket":"t-1"}`, `{"id":"t-1"}`, nil},
 	} {
 		expect(t, postTo(t, &willing{}, tc.what, tc.body), 200, tc.want, tc.headers)
 	}
@@ -177,6 +184,11 @@ func TestBadBodiesOfEveryPathNameTheField(t *testing.T) {
 		{"acquire", fieldsHead + `,"id":""}`, "id", "1 to 128 bytes"},
 		{"renew", `{"tenant":"acme","id":"p-1","hold_ms":1}`, "hold_ms", "not a field; fields are tenant and id"},
 		{"release", `{"tenant":"acme"}`, "id", "1 to 128 bytes"},
+		{"leave", `{"tenant":"acme","operation":"export"}`, "ticket", "one that a denial gave"},
+		{"leave", `{"tenant":"acme","operation":"export","ticket":7}`, "ticket", textIs},
+		{"leave", `{"tenant":"acme","ticket":"t-1"}`, "operation", "that of the ticket"},
+		{"leave", `{"operation":"export","ticket":"t-1"}`, "tenant", "1 to 256 bytes of UTF-8 without control characters"},
+		{"leave", `{"tenant":"acme","operation":"export","ticket":"t-1","times":1}`, "times", "not a field; fields are tenant, operation and ticket"},
 		{"release", `{"id":"p-1"}` + strings.Repeat(" ", 64<<10), "body", "at most 65536 bytes"},
 	} {
 		a := &willing{}
@@ -191,10 +203,11 @@ func TestBadBodiesOfEveryPathNameTheField(t *testing.T) {
 // Whatever the bytes, at whichever path: what reaches the agent is what an ordinary JSON reader
 // reads, and what does not is a 400 that names a field.
 func FuzzEveryBody(f *testing.F) {
-	paths := []string{"take", "reserve", "settle", "acquire", "renew", "release"}
+	paths := []string{"take", "reserve", "settle", "acquire", "renew", "release", "leave"}
 	for i, body := range []string{
 		`{"tenant":"acme","takes":[{"dimension":"calls","cost":3},{"dimension":"views"}],"id":"x"}`, fieldsHead + `,"estimate":7,"maximum":true}`,
-		`{"id":"r","actual":0}`, `{"tenant":"acme","operation":"start","times":2,"hold_ms":5,"wait_ms":6}`, `{"tenant":"acme","id":"p"}`,
+		`{"id":"r","actual":0}`, `{"tenant":"acme","operation":"start","times":2,"hold_ms":5,"wait_ms":6}`, `{"tenant":"acme","id":"p"}`, `{"tenant":"acme","id":"p"}`,
+		`{"tenant":"acme","operation":"export","ticket":"t"}`,
 		`{"tenant":"acme","takes":[{"dimension":"calls","cost":1e3}]}`, `{"tenant":"acme","takes":[[[[[[`, "{\"takes\":[{\"\xff\":1}]}",
 	} {
 		f.Add(i%len(paths), []byte(body))

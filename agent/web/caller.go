@@ -2,21 +2,13 @@ package web
 
 import (
 	"context"
+	"errors"
 	"net/http"
-	"net/netip"
 	"time"
 
 	"github.com/quotalease/quotalease/agent/answer"
 	"github.com/quotalease/quotalease/agent/identity"
 )
-
-// evidence is what a request says of who sent it.
-func evidence(r *http.Request) identity.Evidence {
-	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // what is no address is on no list
-	return identity.Evidence{
-		Peer: peer.Addr(), Certificate: identity.Verified(r.TLS), Values: r.Header.Values, Now: time.Now(),
-	}
-}
 
 type callerKey struct{}
 
@@ -27,10 +19,10 @@ func (h *handler) verified(next http.HandlerFunc) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tenant, err := h.identity.Tenant(evidence(r))
+		tenant, err := h.identity.Tenant(identity.OfRequest(r, time.Now()))
 		if err != nil {
 			w.Header().Set("Cache-Control", "no-store")
-			h.unknown(w, err)
+			unknown(w, err)
 			return
 		}
 		next(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, tenant)))
@@ -46,7 +38,10 @@ func own(r *http.Request, tenant *string) (err error) {
 }
 
 // unknown answers a request that is nobody's.
-func (h *handler) unknown(w http.ResponseWriter, err error) {
-	w.Header().Set("WWW-Authenticate", h.identity.Challenge(err))
+func unknown(w http.ResponseWriter, err error) {
+	var refused *identity.RefusedError
+	if errors.As(err, &refused) {
+		w.Header().Set("WWW-Authenticate", refused.Challenge())
+	}
 	answer.Refuse(w, http.StatusUnauthorized, "", err.Error())
 }

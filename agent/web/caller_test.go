@@ -55,6 +55,7 @@ var bodies = map[string]string{
 	"acquire": `{%s"dimension":"calls","id":"p-1"}`,
 	"renew":   `{%s"id":"p-1"}`,
 	"release": `{%s"id":"p-1"}`,
+	"leave":   `{%s"operation":"export","ticket":"t-1"}`,
 }
 
 func TestVerifiedCallersTakeForThemselves(t *testing.T) {

@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/quotalease/quotalease/agent/answer"
 	"github.com/quotalease/quotalease/agent/door"
@@ -25,10 +26,10 @@ const (
 // acts on. So unlike at /v1/take, a peek that is denied is 429 here.
 func (h *handler) check(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	from := evidence(r)
+	from := identity.OfRequest(r, time.Now())
 	tenant, err := h.identity.Tenant(from)
 	if err != nil {
-		h.unknown(w, err)
+		unknown(w, err)
 		return
 	}
 	switch style := r.URL.Query().Get("style"); style {

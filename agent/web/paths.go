@@ -52,6 +52,10 @@ var paths = []path{
 		fields: permitFields(new(string), new(string)), needs: [][]string{{"id"}},
 		does: "Say that a permit's work has ended. A repeat changes nothing.",
 		ok:   released{}, answers: naming},
+	{name: "/v1/leave", method: http.MethodPost, serve: (*handler).leave, body: "Leave",
+		fields: leaveFields(new(door.Departure)), needs: [][]string{{"operation", "ticket"}},
+		does: "Give up a place in line, so that those behind move up. A repeat changes nothing, nor does a ticket that was served.",
+		ok:   left{}, answers: asking},
 	{name: "/v1/check", method: http.MethodGet, serve: (*handler).check,
 		does:    "Take for a proxy, which acts on the status alone, so that here a denied cost of 0 is 429 too. With style=nginx everything but 200 and 401 is 403, and X-Quota-Status has the real status.",
 		query:   []field{text("dimension", new(string)), {name: "style", schema: func() schema { return schema{"enum": []string{"nginx"}} }}},
@@ -64,9 +68,11 @@ var paths = []path{
 	{name: "/openapi.json", method: http.MethodGet, head: true, serve: (*handler).describe, does: "This description.", ok: struct{}{}},
 }
 
-// What is said of a request that takes, and of one that names what was taken by its id.
+// What is said of a request that takes, of one that cannot be denied, and of one that names what
+// was taken by its id.
 var (
 	deciding = map[int]any{400: answer.Refusal{}, 401: answer.Refusal{}, 403: answer.Refusal{}, 429: answer.Denial{}, 500: answer.Refusal{}, 503: answer.Outage{}}
+	asking   = map[int]any{400: answer.Refusal{}, 401: answer.Refusal{}, 403: answer.Refusal{}, 500: answer.Refusal{}, 503: answer.Outage{}}
 	naming   = map[int]any{400: answer.Refusal{}, 401: answer.Refusal{}, 403: answer.Refusal{}, 404: answer.Refusal{}, 500: answer.Refusal{}, 503: answer.Outage{}}
 )
 

@@ -38,7 +38,7 @@ var memberWords = map[string]about{
 	"takes":     {words: "several dimensions of the tenant, all or none"},
 	"operation": {words: "one that policy defines, which says what it draws on", form: schema{"pattern": dimensionForm}},
 	"times":     {words: "of the operation; 1 if left out"},
-	"id":        {words: "at most 128 bytes; of a request, so that a repeat is not charged again; of an answer, to settle, renew or release", form: schema{"minLength": 1, "maxLength": 128}},
+	"id":        {words: "at most 128 bytes; of a request, so that a repeat is not charged again; of an answer, to settle, renew or release, or of the place that was given up", form: schema{"minLength": 1, "maxLength": 128}},
 	"estimate":  {words: "of the cost"},
 	"maximum":   {words: "no more than the estimate will be used; hard and exact dimensions accept nothing else"},
 	"actual":    {words: "the cost, now that it is known"},

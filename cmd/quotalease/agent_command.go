@@ -83,7 +83,7 @@ func (sh *shell) runAgent(ctx context.Context, f agentFlags) error {
 	if f.maxKeys < 1 {
 		return misuse("--max-keys: %d; allowed: 1 or more", f.maxKeys)
 	}
-	known, err := f.identity.build(sh.logger())
+	known, err := f.identity.build(sh.logger(), registry)
 	if err != nil {
 		return err
 	}

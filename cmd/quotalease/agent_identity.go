@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -50,9 +51,9 @@ type knownCallers struct {
 }
 
 // build checks the flags and reads the files that they name.
-func (f *identityFlags) build(log *slog.Logger) (knownCallers, error) {
+func (f *identityFlags) build(log *slog.Logger, metrics prometheus.Registerer) (knownCallers, error) {
 	cfg := identity.Config{
-		Certificate: f.certificateTenant, KeysFile: f.apiKeys, KeyHeader: f.apiKeyHeader, Logger: log,
+		Certificate: f.certificateTenant, KeysFile: f.apiKeys, KeyHeader: f.apiKeyHeader, Logger: log, Metrics: metrics,
 		Token: identity.TokenConfig{JWKSFile: f.jwks, Issuer: f.jwtIssuer, Audience: f.jwtAudience, Claim: f.jwtName, Algorithms: f.jwtAlgorithms},
 	}
 	for _, text := range f.trustedProxies {

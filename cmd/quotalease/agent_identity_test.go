@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -152,6 +153,23 @@ func TestAnOpenAgentAsksWhoIsThere(t *testing.T) {
 	if got := take(metadata.AppendToOutgoingContext(t.Context(), "x-api-key", apiKey)); got != codes.Unavailable {
 		t.Errorf("gRPC with a key: %v, want UNAVAILABLE: no control plane is there", got)
 	}
+	if got := ask("X-Api-Key", apiKey+"x"); got != 401 {
+		t.Errorf("HTTP with another key: %d, want 401", got)
+	}
+	resp, err := client.Get("https://127.0.0.1:" + httpPort + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	metrics, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, "metrics", string(metrics), `quotalease_agent_identity_refused_total{reason="absent",source="none"} 2`,
+		`quotalease_agent_identity_refused_total{reason="unknown",source="api_key"} 1`)
+	if said := out.String() + errs.String() + string(metrics); strings.Contains(said, apiKey) {
+		t.Errorf("output, log and metrics repeat a key: %s", said)
+	}
 }
 
 // A proxy's address is enough on this machine, and beyond it only with a certificate.
@@ -172,7 +190,7 @@ func TestWhatAnOpenListenerNeeds(t *testing.T) {
 		"a proxy and its CA":       {identityFlags{tlsCert: cert, tlsKey: key, clientCA: cert, trustedProxies: []string{"10.0.0.0/8"}, verifiedCallers: true}, true},
 		"certificates":             {identityFlags{tlsCert: cert, tlsKey: key, clientCA: cert, certificateTenant: "cn:{tenant}", verifiedCallers: true}, true},
 	} {
-		known, err := tt.f.build(slog.New(slog.DiscardHandler))
+		known, err := tt.f.build(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -61,6 +61,7 @@ var shown = []struct {
 	{"usage_export", []string{"usage", "export"}},
 	{"usage_adjust", []string{"usage", "adjust", "--tenant", "acme", "--dimension", "report_export", "--credit", "500", "--why", "goodwill", "--id", someID}},
 	{"ledger_release_held", []string{"ledger", "release-held", "--tenant", "acme", "--dimension", "report_export", "--units", "all", "--why", "lost", "--id", someID}},
+	{"ledger_waiting", []string{"ledger", "waiting"}},
 	{"lease_list", []string{"lease", "list", "--limit", "2"}},
 	{"lease_show", []string{"lease", "show", someID}},
 	{"lease_revoke", []string{"lease", "revoke", someID, "--why", "lost"}},
@@ -99,6 +100,7 @@ func TestEmptyResultsSaySo(t *testing.T) {
 		{[]string{"tenant", "list"}, "no tenants\n"},
 		{[]string{"usage"}, "no usage\n"},
 		{[]string{"lease", "list"}, "no leases\n"},
+		{[]string{"ledger", "waiting"}, "no callers in line\n"},
 		{[]string{"agents"}, "no agents\n"},
 		{[]string{"bound"}, "no dimensions\n"},
 	} {

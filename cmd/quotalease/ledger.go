@@ -13,12 +13,13 @@ import (
 )
 
 func newLedgerCommand(sh *shell) *cobra.Command {
-	return group("ledger", "Check the ledger, and free what it holds",
-		`The ledger is the record of every grant, in Postgres. Verify reads it without a control
-plane; release-held asks one.`,
+	return group("ledger", "Check the ledger, list who waits, and free what it holds",
+		`The ledger is the record of every grant, and of the lines in which denied callers wait, in
+Postgres. Verify reads it without a control plane; the others ask one.`,
 		`  quotalease ledger verify
+  quotalease ledger waiting --tenant acme
   quotalease ledger release-held --tenant acme --dimension report_export --units all --why "agent-3 is gone"`,
-		newLedgerVerifyCommand(sh), newLedgerReleaseCommand(sh))
+		newLedgerVerifyCommand(sh), newLedgerWaitingCommand(sh), newLedgerReleaseCommand(sh))
 }
 
 func newLedgerVerifyCommand(sh *shell) *cobra.Command {

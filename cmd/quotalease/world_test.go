@@ -222,8 +222,21 @@ func busy() *fakeAdmin {
 			Incarnation: grantID(0xa), Name: "agent-1", Region: "ap-seoul", StartedAtUs: today.Add(-time.Hour).UnixMicro(),
 			LastSeenUs: today.UnixMicro(), PolicyVersion: 4, LiveLeases: 12, Outstanding: 24_000,
 		}}},
+		"ListWaiting": &pb.ListWaitingReply{Waiting: []*pb.Waiting{
+			waiting("acme", "start_export", 0, &pb.Take{Dimension: "report_export", Cost: 1}),
+			waiting("acme", "start_export", 1, &pb.Take{Dimension: "report_export", Cost: 1}),
+			waiting("globex\x1b[2J", "send_mail", 0, &pb.Take{Dimension: "mails", Cost: 12_000}, &pb.Take{Dimension: "mail_bytes", Cost: 4_000_000}),
+			waiting("globex\x1b[2J", "since_removed", 0),
+		}},
 		"GetBound": &pb.GetBoundReply{Bounds: bounds()},
 	}}
+}
+
+// waiting is a caller who came a quarter of an hour ago.
+func waiting(tenant, operation string, place int64, takes ...*pb.Take) *pb.Waiting {
+	at := func(d time.Duration) int64 { return today.Add(d).UnixMicro() }
+	return &pb.Waiting{TicketId: grantID(byte(place + 1)), Tenant: tenant, Operation: operation, Place: place, Times: 1, Takes: takes,
+		SinceUs: at(-15 * time.Minute), AskedAtUs: at(-time.Minute), AskAgainUs: at(time.Minute), AskByUs: at(75 * time.Second), ExpiresAtUs: at(45 * time.Minute)}
 }
 
 // idle is a control plane with a policy and nothing else.
@@ -232,6 +245,6 @@ func idle() *fakeAdmin {
 		"GetPolicy":    &pb.GetPolicyReply{Version: version(1, "cli", "mina", "first"), Text: ""},
 		"ListPolicies": &pb.ListPoliciesReply{}, "ListTenants": &pb.ListTenantsReply{}, "ListUsage": &pb.ListUsageReply{},
 		"ListLeases": &pb.ListLeasesReply{}, "ListAgents": &pb.ListAgentsReply{}, "GetBound": &pb.GetBoundReply{},
-		"RevokeLeases": &pb.RevokeLeasesReply{}, "ListStatements": &pb.ListStatementsReply{},
+		"RevokeLeases": &pb.RevokeLeasesReply{}, "ListWaiting": &pb.ListWaitingReply{}, "ListStatements": &pb.ListStatementsReply{},
 	}}
 }

@@ -160,6 +160,10 @@ func (s *adminService) ListAgents(ctx context.Context, m *pb.ListAgentsRequest) 
 	return s.control.ListAgents(ctx, m)
 }
 
+func (s *adminService) ListWaiting(ctx context.Context, m *pb.ListWaitingRequest) (*pb.ListWaitingReply, error) {
+	return s.control.ListWaiting(ctx, m)
+}
+
 func (s *adminService) GetBound(ctx context.Context, m *pb.GetBoundRequest) (*pb.GetBoundReply, error) {
 	return s.control.GetBound(ctx, m)
 }

@@ -91,6 +91,7 @@ func Run(t *testing.T, open func(t *testing.T, retention time.Duration) Subject)
 		{"a step that is refused changes no line", lineErrors, 0},
 		{"callers join and leave at once", lineAtOnce, 0},
 		{"R4.5 tickets lapse", lineLapses, 0},
+		{"R4.5 who waits is listed", lineListed, 0},
 		{"P1 two orders of locks", twoOrders, 0},
 		{"P2 first grants at once", firstGrants, 0},
 		{"P2 five, never four", fiveNeverFour, 0},

@@ -187,3 +187,60 @@ func lineLapses(r *room) {
 		r.Errorf("lines are %+v, want the younger ticket alone", lines)
 	}
 }
+
+// lineListed: who waits is listed by line and place, with what the line keeps of it, and whoever
+// has lapsed by the moment asked about stands before nobody.
+func lineListed(r *room) {
+	imports, globex := ledger.LineID{Tenant: "acme", Operation: "start_import"}, ledger.LineID{Tenant: "globex", Operation: "start_export"}
+	for _, line := range []ledger.LineID{globex, imports, exports} {
+		for times := range 3 {
+			r.join(line, r.id(), int64(times+1))
+		}
+	}
+	now := r.tickets(exports)[2].JoinedAt
+	list := func(q ledger.WaitingQuery) []ledger.Waiting {
+		r.Helper()
+		all, err := r.Store.Waiting(r.Context(), q)
+		r.must(err)
+		return all
+	}
+	for _, c := range []struct {
+		q    ledger.WaitingQuery
+		want []ledger.LineID
+	}{
+		{ledger.WaitingQuery{At: now}, []ledger.LineID{exports, imports, globex}},
+		{ledger.WaitingQuery{At: now, Tenant: "acme"}, []ledger.LineID{exports, imports}},
+		{ledger.WaitingQuery{At: now, Operation: "start_export"}, []ledger.LineID{exports, globex}},
+		{ledger.WaitingQuery{At: now, Tenant: "acme", Operation: "start_import"}, []ledger.LineID{imports}},
+		{ledger.WaitingQuery{At: now, Tenant: "nobody"}, nil},
+		{ledger.WaitingQuery{At: now.Add(time.Hour)}, nil}, // all have lapsed
+	} {
+		var want []ledger.Waiting
+		for _, line := range c.want {
+			for place, t := range r.tickets(line) {
+				want = append(want, ledger.Waiting{Line: line, Place: place, Ticket: t})
+			}
+		}
+		if got := list(c.q); !slices.EqualFunc(got, want, sameWaiting) {
+			r.Errorf("%+v: listed are\n%+v, want\n%+v", c.q, got, want)
+		}
+	}
+	if got := list(ledger.WaitingQuery{At: now, Limit: 4}); len(got) != 4 || got[2].Place != 2 || got[3].Line != imports || got[3].Place != 0 {
+		r.Errorf("the first four are %+v", got)
+	}
+	// The first comes again, the others have lapsed once they are over their patience.
+	first := r.tickets(exports)[0]
+	lapsed := r.tickets(exports)[1].AskBy
+	r.inLine(exports, func(l *ledger.Line) error {
+		_, err := l.Ask(first.ID, first.Times, ledger.Opening{Wait: time.Hour, Denied: true})
+		return err
+	})
+	if got := list(ledger.WaitingQuery{At: lapsed, Tenant: "acme", Operation: "start_export"}); len(got) != 2 || got[0].ID != first.ID || got[1].Place != 1 || got[1].Times != 3 {
+		r.Errorf("when the second has lapsed listed are %+v", got)
+	}
+}
+
+func sameWaiting(a, b ledger.Waiting) bool {
+	return a.Line == b.Line && a.Place == b.Place && a.ID == b.ID && a.Seq == b.Seq && a.Times == b.Times &&
+		a.JoinedAt.Equal(b.JoinedAt) && a.AskedAt.Equal(b.AskedAt) && a.AskBy.Equal(b.AskBy) && a.EndsAt.Equal(b.EndsAt)
+}

@@ -68,3 +68,30 @@ func (s *Store) Lines(ctx context.Context, after ledger.LineID, limit int) ([]le
 	}
 	return all, nil
 }
+
+// Waiting implements ledger.Lines.
+func (s *Store) Waiting(ctx context.Context, q ledger.WaitingQuery) ([]ledger.Waiting, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []ledger.Waiting
+	for _, id := range slices.SortedFunc(maps.Keys(s.lines), ledger.CompareLines) {
+		if q.Tenant != "" && id.Tenant != q.Tenant || q.Operation != "" && id.Operation != q.Operation {
+			continue
+		}
+		place := 0
+		for _, t := range s.lines[id] {
+			if t.Lapsed(q.At) {
+				continue
+			}
+			if len(all) == cmp.Or(max(q.Limit, 0), defaultLimit) {
+				return all, nil
+			}
+			all = append(all, ledger.Waiting{Line: id, Place: place, Ticket: t})
+			place++
+		}
+	}
+	return all, nil
+}

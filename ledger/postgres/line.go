@@ -51,6 +51,17 @@ WHERE id = $1::bigint`
 const deleteLineSQL = `-- name: delete_line
 DELETE FROM line WHERE id = $1::bigint`
 
+// listWaitingSQL numbers the places of all that it finds before the limit cuts the list.
+const listWaitingSQL = `-- name: list_waiting
+SELECT l.tenant, l.operation, row_number() OVER (PARTITION BY l.id ORDER BY t.seq) - 1,
+       t.id, t.seq, t.times, t.joined_at, t.asked_at, t.ask_by, t.ends_at
+FROM line l
+JOIN ticket t ON t.line_id = l.id
+WHERE ($1::text = '' OR l.tenant = $1::text) AND ($2::text = '' OR l.operation = $2::text)
+  AND t.ask_by > $3::timestamptz AND t.ends_at > $3::timestamptz
+ORDER BY l.tenant, l.operation, t.seq
+LIMIT $4::integer`
+
 const listLinesSQL = `-- name: list_lines
 SELECT tenant, operation, tickets, oldest, lapses_at
 FROM line
@@ -143,4 +154,11 @@ func (s *Store) Lines(ctx context.Context, after ledger.LineID, limit int) ([]le
 	return read(ctx, s, "list lines", func(l *ledger.LineState) []any {
 		return []any{&l.ID.Tenant, &l.ID.Operation, &l.Tickets, (*instant)(&l.Oldest), (*instant)(&l.LapsesAt)}
 	}, listLinesSQL, after.Tenant, after.Operation, limitOrDefault(limit))
+}
+
+// Waiting implements ledger.Lines.
+func (s *Store) Waiting(ctx context.Context, q ledger.WaitingQuery) ([]ledger.Waiting, error) {
+	return read(ctx, s, "list who waits", func(w *ledger.Waiting) []any {
+		return append([]any{&w.Line.Tenant, &w.Line.Operation, &w.Place}, ticketFields(&w.Ticket)...)
+	}, listWaitingSQL, q.Tenant, q.Operation, timeOf(q.At), limitOrDefault(q.Limit))
 }

@@ -3024,6 +3024,235 @@ func (x *Agent) GetOutstanding() int64 {
 	return 0
 }
 
+type ListWaitingRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Operation     string                 `protobuf:"bytes,2,opt,name=operation,proto3" json:"operation,omitempty"`
+	Limit         int32                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // 0: 1000
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWaitingRequest) Reset() {
+	*x = ListWaitingRequest{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWaitingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWaitingRequest) ProtoMessage() {}
+
+func (x *ListWaitingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWaitingRequest.ProtoReflect.Descriptor instead.
+func (*ListWaitingRequest) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ListWaitingRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *ListWaitingRequest) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *ListWaitingRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListWaitingReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Waiting       []*Waiting             `protobuf:"bytes,1,rep,name=waiting,proto3" json:"waiting,omitempty"` // by tenant and operation, the first in line first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListWaitingReply) Reset() {
+	*x = ListWaitingReply{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListWaitingReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListWaitingReply) ProtoMessage() {}
+
+func (x *ListWaitingReply) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListWaitingReply.ProtoReflect.Descriptor instead.
+func (*ListWaitingReply) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ListWaitingReply) GetWaiting() []*Waiting {
+	if x != nil {
+		return x.Waiting
+	}
+	return nil
+}
+
+// Waiting is a caller's place in the line of a tenant's operation.
+type Waiting struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TicketId      []byte                 `protobuf:"bytes,1,opt,name=ticket_id,json=ticketId,proto3" json:"ticket_id,omitempty"`
+	Tenant        string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Operation     string                 `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
+	Place         int64                  `protobuf:"varint,4,opt,name=place,proto3" json:"place,omitempty"` // callers before it
+	Times         int64                  `protobuf:"varint,5,opt,name=times,proto3" json:"times,omitempty"` // of the operation
+	Takes         []*Take                `protobuf:"bytes,6,rep,name=takes,proto3" json:"takes,omitempty"`  // what that costs by the policy in use; empty: it has no such operation
+	SinceUs       int64                  `protobuf:"varint,7,opt,name=since_us,json=sinceUs,proto3" json:"since_us,omitempty"`
+	AskedAtUs     int64                  `protobuf:"varint,8,opt,name=asked_at_us,json=askedAtUs,proto3" json:"asked_at_us,omitempty"`        // last
+	AskAgainUs    int64                  `protobuf:"varint,9,opt,name=ask_again_us,json=askAgainUs,proto3" json:"ask_again_us,omitempty"`     // when it was told to ask again
+	AskByUs       int64                  `protobuf:"varint,10,opt,name=ask_by_us,json=askByUs,proto3" json:"ask_by_us,omitempty"`             // who has not asked by then has lost the place
+	ExpiresAtUs   int64                  `protobuf:"varint,11,opt,name=expires_at_us,json=expiresAtUs,proto3" json:"expires_at_us,omitempty"` // too old from then on
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Waiting) Reset() {
+	*x = Waiting{}
+	mi := &file_quotalease_v1_admin_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Waiting) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Waiting) ProtoMessage() {}
+
+func (x *Waiting) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_admin_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
+func (*Waiting) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *Waiting) GetTicketId() []byte {
+	if x != nil {
+		return x.TicketId
+	}
+	return nil
+}
+
+func (x *Waiting) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Waiting) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *Waiting) GetPlace() int64 {
+	if x != nil {
+		return x.Place
+	}
+	return 0
+}
+
+func (x *Waiting) GetTimes() int64 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
+}
+
+func (x *Waiting) GetTakes() []*Take {
+	if x != nil {
+		return x.Takes
+	}
+	return nil
+}
+
+func (x *Waiting) GetSinceUs() int64 {
+	if x != nil {
+		return x.SinceUs
+	}
+	return 0
+}
+
+func (x *Waiting) GetAskedAtUs() int64 {
+	if x != nil {
+		return x.AskedAtUs
+	}
+	return 0
+}
+
+func (x *Waiting) GetAskAgainUs() int64 {
+	if x != nil {
+		return x.AskAgainUs
+	}
+	return 0
+}
+
+func (x *Waiting) GetAskByUs() int64 {
+	if x != nil {
+		return x.AskByUs
+	}
+	return 0
+}
+
+func (x *Waiting) GetExpiresAtUs() int64 {
+	if x != nil {
+		return x.ExpiresAtUs
+	}
+	return 0
+}
+
 type GetBoundRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Dimension     string                 `protobuf:"bytes,1,opt,name=dimension,proto3" json:"dimension,omitempty"`                                 // empty: all
@@ -3036,7 +3265,7 @@ type GetBoundRequest struct {
 
 func (x *GetBoundRequest) Reset() {
 	*x = GetBoundRequest{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[39]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3048,7 +3277,7 @@ func (x *GetBoundRequest) String() string {
 func (*GetBoundRequest) ProtoMessage() {}
 
 func (x *GetBoundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[39]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3061,7 +3290,7 @@ func (x *GetBoundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBoundRequest.ProtoReflect.Descriptor instead.
 func (*GetBoundRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetBoundRequest) GetDimension() string {
@@ -3101,7 +3330,7 @@ type GetBoundReply struct {
 
 func (x *GetBoundReply) Reset() {
 	*x = GetBoundReply{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[40]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3113,7 +3342,7 @@ func (x *GetBoundReply) String() string {
 func (*GetBoundReply) ProtoMessage() {}
 
 func (x *GetBoundReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[40]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3126,7 +3355,7 @@ func (x *GetBoundReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetBoundReply.ProtoReflect.Descriptor instead.
 func (*GetBoundReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetBoundReply) GetBounds() []*Bound {
@@ -3171,7 +3400,7 @@ type Bound struct {
 
 func (x *Bound) Reset() {
 	*x = Bound{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[41]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3183,7 +3412,7 @@ func (x *Bound) String() string {
 func (*Bound) ProtoMessage() {}
 
 func (x *Bound) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[41]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3196,7 +3425,7 @@ func (x *Bound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bound.ProtoReflect.Descriptor instead.
 func (*Bound) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Bound) GetDimension() string {
@@ -3381,7 +3610,7 @@ type RegionBound struct {
 
 func (x *RegionBound) Reset() {
 	*x = RegionBound{}
-	mi := &file_quotalease_v1_admin_proto_msgTypes[42]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3393,7 +3622,7 @@ func (x *RegionBound) String() string {
 func (*RegionBound) ProtoMessage() {}
 
 func (x *RegionBound) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_admin_proto_msgTypes[42]
+	mi := &file_quotalease_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3406,7 +3635,7 @@ func (x *RegionBound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionBound.ProtoReflect.Descriptor instead.
 func (*RegionBound) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_quotalease_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RegionBound) GetRegion() string {
@@ -3706,7 +3935,27 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\x0epolicy_version\x18\x06 \x01(\x03R\rpolicyVersion\x12\x1f\n" +
 	"\vlive_leases\x18\a \x01(\x03R\n" +
 	"liveLeases\x12 \n" +
-	"\voutstanding\x18\b \x01(\x03R\voutstanding\"\x87\x01\n" +
+	"\voutstanding\x18\b \x01(\x03R\voutstanding\"`\n" +
+	"\x12ListWaitingRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
+	"\toperation\x18\x02 \x01(\tR\toperation\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x05R\x05limit\"D\n" +
+	"\x10ListWaitingReply\x120\n" +
+	"\awaiting\x18\x01 \x03(\v2\x16.quotalease.v1.WaitingR\awaiting\"\xd0\x02\n" +
+	"\aWaiting\x12\x1b\n" +
+	"\tticket_id\x18\x01 \x01(\fR\bticketId\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x1c\n" +
+	"\toperation\x18\x03 \x01(\tR\toperation\x12\x14\n" +
+	"\x05place\x18\x04 \x01(\x03R\x05place\x12\x14\n" +
+	"\x05times\x18\x05 \x01(\x03R\x05times\x12)\n" +
+	"\x05takes\x18\x06 \x03(\v2\x13.quotalease.v1.TakeR\x05takes\x12\x19\n" +
+	"\bsince_us\x18\a \x01(\x03R\asinceUs\x12\x1e\n" +
+	"\vasked_at_us\x18\b \x01(\x03R\taskedAtUs\x12 \n" +
+	"\fask_again_us\x18\t \x01(\x03R\n" +
+	"askAgainUs\x12\x1a\n" +
+	"\task_by_us\x18\n" +
+	" \x01(\x03R\aaskByUs\x12\"\n" +
+	"\rexpires_at_us\x18\v \x01(\x03R\vexpiresAtUs\"\x87\x01\n" +
 	"\x0fGetBoundRequest\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\tR\tdimension\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x16\n" +
@@ -3745,8 +3994,7 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"\x05floor\x18\x02 \x01(\x03R\x05floor\x12\x18\n" +
 	"\aceiling\x18\x03 \x01(\x03R\aceiling\x12\x16\n" +
 	"\x06agents\x18\x04 \x01(\x05R\x06agents\x12\x1b\n" +
-	"\tlease_cap\x18\x05 \x01(\x03R\bleaseCap2\xc4\n" +
-	"\n" +
+	"\tlease_cap\x18\x05 \x01(\x03R\bleaseCap2\x97\v\n" +
 	"\fAdminService\x12Q\n" +
 	"\vApplyPolicy\x12!.quotalease.v1.ApplyPolicyRequest\x1a\x1f.quotalease.v1.ApplyPolicyReply\x12K\n" +
 	"\tGetPolicy\x12\x1f.quotalease.v1.GetPolicyRequest\x1a\x1d.quotalease.v1.GetPolicyReply\x12T\n" +
@@ -3764,7 +4012,8 @@ const file_quotalease_v1_admin_proto_rawDesc = "" +
 	"ListLeases\x12 .quotalease.v1.ListLeasesRequest\x1a\x1e.quotalease.v1.ListLeasesReply\x12T\n" +
 	"\fRevokeLeases\x12\".quotalease.v1.RevokeLeasesRequest\x1a .quotalease.v1.RevokeLeasesReply\x12N\n" +
 	"\n" +
-	"ListAgents\x12 .quotalease.v1.ListAgentsRequest\x1a\x1e.quotalease.v1.ListAgentsReply\x12H\n" +
+	"ListAgents\x12 .quotalease.v1.ListAgentsRequest\x1a\x1e.quotalease.v1.ListAgentsReply\x12Q\n" +
+	"\vListWaiting\x12!.quotalease.v1.ListWaitingRequest\x1a\x1f.quotalease.v1.ListWaitingReply\x12H\n" +
 	"\bGetBound\x12\x1e.quotalease.v1.GetBoundRequest\x1a\x1c.quotalease.v1.GetBoundReplyBCZAgithub.com/quotalease/quotalease/proto/quotalease/v1;quotaleasev1b\x06proto3"
 
 var (
@@ -3779,7 +4028,7 @@ func file_quotalease_v1_admin_proto_rawDescGZIP() []byte {
 	return file_quotalease_v1_admin_proto_rawDescData
 }
 
-var file_quotalease_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_quotalease_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_quotalease_v1_admin_proto_goTypes = []any{
 	(*PolicyFile)(nil),            // 0: quotalease.v1.PolicyFile
 	(*ApplyPolicyRequest)(nil),    // 1: quotalease.v1.ApplyPolicyRequest
@@ -3820,90 +4069,98 @@ var file_quotalease_v1_admin_proto_goTypes = []any{
 	(*ListAgentsRequest)(nil),     // 36: quotalease.v1.ListAgentsRequest
 	(*ListAgentsReply)(nil),       // 37: quotalease.v1.ListAgentsReply
 	(*Agent)(nil),                 // 38: quotalease.v1.Agent
-	(*GetBoundRequest)(nil),       // 39: quotalease.v1.GetBoundRequest
-	(*GetBoundReply)(nil),         // 40: quotalease.v1.GetBoundReply
-	(*Bound)(nil),                 // 41: quotalease.v1.Bound
-	(*RegionBound)(nil),           // 42: quotalease.v1.RegionBound
-	(*Key)(nil),                   // 43: quotalease.v1.Key
-	(*Window)(nil),                // 44: quotalease.v1.Window
-	(GrantState)(0),               // 45: quotalease.v1.GrantState
+	(*ListWaitingRequest)(nil),    // 39: quotalease.v1.ListWaitingRequest
+	(*ListWaitingReply)(nil),      // 40: quotalease.v1.ListWaitingReply
+	(*Waiting)(nil),               // 41: quotalease.v1.Waiting
+	(*GetBoundRequest)(nil),       // 42: quotalease.v1.GetBoundRequest
+	(*GetBoundReply)(nil),         // 43: quotalease.v1.GetBoundReply
+	(*Bound)(nil),                 // 44: quotalease.v1.Bound
+	(*RegionBound)(nil),           // 45: quotalease.v1.RegionBound
+	(*Key)(nil),                   // 46: quotalease.v1.Key
+	(*Window)(nil),                // 47: quotalease.v1.Window
+	(GrantState)(0),               // 48: quotalease.v1.GrantState
+	(*Take)(nil),                  // 49: quotalease.v1.Take
 }
 var file_quotalease_v1_admin_proto_depIdxs = []int32{
 	0,  // 0: quotalease.v1.ApplyPolicyRequest.files:type_name -> quotalease.v1.PolicyFile
 	6,  // 1: quotalease.v1.GetPolicyReply.version:type_name -> quotalease.v1.PolicyVersion
 	5,  // 2: quotalease.v1.GetPolicyReply.overrides:type_name -> quotalease.v1.CommandOverride
-	43, // 3: quotalease.v1.CommandOverride.key:type_name -> quotalease.v1.Key
+	46, // 3: quotalease.v1.CommandOverride.key:type_name -> quotalease.v1.Key
 	6,  // 4: quotalease.v1.ListPoliciesReply.versions:type_name -> quotalease.v1.PolicyVersion
 	5,  // 5: quotalease.v1.AddOverrideRequest.override:type_name -> quotalease.v1.CommandOverride
-	43, // 6: quotalease.v1.RemoveOverrideRequest.key:type_name -> quotalease.v1.Key
-	43, // 7: quotalease.v1.ExplainPolicyRequest.key:type_name -> quotalease.v1.Key
+	46, // 6: quotalease.v1.RemoveOverrideRequest.key:type_name -> quotalease.v1.Key
+	46, // 7: quotalease.v1.ExplainPolicyRequest.key:type_name -> quotalease.v1.Key
 	16, // 8: quotalease.v1.ListTenantsReply.tenants:type_name -> quotalease.v1.Tenant
 	20, // 9: quotalease.v1.Tenant.usage:type_name -> quotalease.v1.Usage
 	17, // 10: quotalease.v1.Tenant.limits:type_name -> quotalease.v1.LimitInForce
 	20, // 11: quotalease.v1.ListUsageReply.usage:type_name -> quotalease.v1.Usage
-	43, // 12: quotalease.v1.Usage.key:type_name -> quotalease.v1.Key
-	44, // 13: quotalease.v1.Usage.window:type_name -> quotalease.v1.Window
+	46, // 12: quotalease.v1.Usage.key:type_name -> quotalease.v1.Key
+	47, // 13: quotalease.v1.Usage.window:type_name -> quotalease.v1.Window
 	21, // 14: quotalease.v1.ListStatementsRequest.from:type_name -> quotalease.v1.WindowStart
 	21, // 15: quotalease.v1.ListStatementsRequest.to:type_name -> quotalease.v1.WindowStart
 	23, // 16: quotalease.v1.ListStatementsRequest.after:type_name -> quotalease.v1.StatementPage
-	43, // 17: quotalease.v1.StatementPage.key:type_name -> quotalease.v1.Key
-	44, // 18: quotalease.v1.StatementPage.window:type_name -> quotalease.v1.Window
+	46, // 17: quotalease.v1.StatementPage.key:type_name -> quotalease.v1.Key
+	47, // 18: quotalease.v1.StatementPage.window:type_name -> quotalease.v1.Window
 	25, // 19: quotalease.v1.ListStatementsReply.statements:type_name -> quotalease.v1.Statement
 	23, // 20: quotalease.v1.ListStatementsReply.next:type_name -> quotalease.v1.StatementPage
-	43, // 21: quotalease.v1.Statement.key:type_name -> quotalease.v1.Key
-	44, // 22: quotalease.v1.Statement.window:type_name -> quotalease.v1.Window
+	46, // 21: quotalease.v1.Statement.key:type_name -> quotalease.v1.Key
+	47, // 22: quotalease.v1.Statement.window:type_name -> quotalease.v1.Window
 	26, // 23: quotalease.v1.Statement.limits:type_name -> quotalease.v1.LimitChange
-	43, // 24: quotalease.v1.AdjustUsageRequest.key:type_name -> quotalease.v1.Key
+	46, // 24: quotalease.v1.AdjustUsageRequest.key:type_name -> quotalease.v1.Key
 	21, // 25: quotalease.v1.AdjustUsageRequest.window:type_name -> quotalease.v1.WindowStart
 	20, // 26: quotalease.v1.AdjustUsageReply.usage:type_name -> quotalease.v1.Usage
-	43, // 27: quotalease.v1.ReleaseHeldRequest.key:type_name -> quotalease.v1.Key
+	46, // 27: quotalease.v1.ReleaseHeldRequest.key:type_name -> quotalease.v1.Key
 	21, // 28: quotalease.v1.ReleaseHeldRequest.window:type_name -> quotalease.v1.WindowStart
 	20, // 29: quotalease.v1.ReleaseHeldReply.usage:type_name -> quotalease.v1.Usage
 	33, // 30: quotalease.v1.ListLeasesReply.leases:type_name -> quotalease.v1.Lease
-	45, // 31: quotalease.v1.Lease.state:type_name -> quotalease.v1.GrantState
-	43, // 32: quotalease.v1.Lease.key:type_name -> quotalease.v1.Key
-	44, // 33: quotalease.v1.Lease.window:type_name -> quotalease.v1.Window
-	43, // 34: quotalease.v1.RevokeLeasesRequest.key:type_name -> quotalease.v1.Key
+	48, // 31: quotalease.v1.Lease.state:type_name -> quotalease.v1.GrantState
+	46, // 32: quotalease.v1.Lease.key:type_name -> quotalease.v1.Key
+	47, // 33: quotalease.v1.Lease.window:type_name -> quotalease.v1.Window
+	46, // 34: quotalease.v1.RevokeLeasesRequest.key:type_name -> quotalease.v1.Key
 	38, // 35: quotalease.v1.ListAgentsReply.agents:type_name -> quotalease.v1.Agent
-	41, // 36: quotalease.v1.GetBoundReply.bounds:type_name -> quotalease.v1.Bound
-	42, // 37: quotalease.v1.Bound.regions:type_name -> quotalease.v1.RegionBound
-	1,  // 38: quotalease.v1.AdminService.ApplyPolicy:input_type -> quotalease.v1.ApplyPolicyRequest
-	3,  // 39: quotalease.v1.AdminService.GetPolicy:input_type -> quotalease.v1.GetPolicyRequest
-	7,  // 40: quotalease.v1.AdminService.ListPolicies:input_type -> quotalease.v1.ListPoliciesRequest
-	9,  // 41: quotalease.v1.AdminService.RollbackPolicy:input_type -> quotalease.v1.RollbackPolicyRequest
-	10, // 42: quotalease.v1.AdminService.AddOverride:input_type -> quotalease.v1.AddOverrideRequest
-	11, // 43: quotalease.v1.AdminService.RemoveOverride:input_type -> quotalease.v1.RemoveOverrideRequest
-	12, // 44: quotalease.v1.AdminService.ExplainPolicy:input_type -> quotalease.v1.ExplainPolicyRequest
-	14, // 45: quotalease.v1.AdminService.ListTenants:input_type -> quotalease.v1.ListTenantsRequest
-	18, // 46: quotalease.v1.AdminService.ListUsage:input_type -> quotalease.v1.ListUsageRequest
-	22, // 47: quotalease.v1.AdminService.ListStatements:input_type -> quotalease.v1.ListStatementsRequest
-	27, // 48: quotalease.v1.AdminService.AdjustUsage:input_type -> quotalease.v1.AdjustUsageRequest
-	29, // 49: quotalease.v1.AdminService.ReleaseHeld:input_type -> quotalease.v1.ReleaseHeldRequest
-	31, // 50: quotalease.v1.AdminService.ListLeases:input_type -> quotalease.v1.ListLeasesRequest
-	34, // 51: quotalease.v1.AdminService.RevokeLeases:input_type -> quotalease.v1.RevokeLeasesRequest
-	36, // 52: quotalease.v1.AdminService.ListAgents:input_type -> quotalease.v1.ListAgentsRequest
-	39, // 53: quotalease.v1.AdminService.GetBound:input_type -> quotalease.v1.GetBoundRequest
-	2,  // 54: quotalease.v1.AdminService.ApplyPolicy:output_type -> quotalease.v1.ApplyPolicyReply
-	4,  // 55: quotalease.v1.AdminService.GetPolicy:output_type -> quotalease.v1.GetPolicyReply
-	8,  // 56: quotalease.v1.AdminService.ListPolicies:output_type -> quotalease.v1.ListPoliciesReply
-	2,  // 57: quotalease.v1.AdminService.RollbackPolicy:output_type -> quotalease.v1.ApplyPolicyReply
-	2,  // 58: quotalease.v1.AdminService.AddOverride:output_type -> quotalease.v1.ApplyPolicyReply
-	2,  // 59: quotalease.v1.AdminService.RemoveOverride:output_type -> quotalease.v1.ApplyPolicyReply
-	13, // 60: quotalease.v1.AdminService.ExplainPolicy:output_type -> quotalease.v1.ExplainPolicyReply
-	15, // 61: quotalease.v1.AdminService.ListTenants:output_type -> quotalease.v1.ListTenantsReply
-	19, // 62: quotalease.v1.AdminService.ListUsage:output_type -> quotalease.v1.ListUsageReply
-	24, // 63: quotalease.v1.AdminService.ListStatements:output_type -> quotalease.v1.ListStatementsReply
-	28, // 64: quotalease.v1.AdminService.AdjustUsage:output_type -> quotalease.v1.AdjustUsageReply
-	30, // 65: quotalease.v1.AdminService.ReleaseHeld:output_type -> quotalease.v1.ReleaseHeldReply
-	32, // 66: quotalease.v1.AdminService.ListLeases:output_type -> quotalease.v1.ListLeasesReply
-	35, // 67: quotalease.v1.AdminService.RevokeLeases:output_type -> quotalease.v1.RevokeLeasesReply
-	37, // 68: quotalease.v1.AdminService.ListAgents:output_type -> quotalease.v1.ListAgentsReply
-	40, // 69: quotalease.v1.AdminService.GetBound:output_type -> quotalease.v1.GetBoundReply
-	54, // [54:70] is the sub-list for method output_type
-	38, // [38:54] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	41, // 36: quotalease.v1.ListWaitingReply.waiting:type_name -> quotalease.v1.Waiting
+	49, // 37: quotalease.v1.Waiting.takes:type_name -> quotalease.v1.Take
+	44, // 38: quotalease.v1.GetBoundReply.bounds:type_name -> quotalease.v1.Bound
+	45, // 39: quotalease.v1.Bound.regions:type_name -> quotalease.v1.RegionBound
+	1,  // 40: quotalease.v1.AdminService.ApplyPolicy:input_type -> quotalease.v1.ApplyPolicyRequest
+	3,  // 41: quotalease.v1.AdminService.GetPolicy:input_type -> quotalease.v1.GetPolicyRequest
+	7,  // 42: quotalease.v1.AdminService.ListPolicies:input_type -> quotalease.v1.ListPoliciesRequest
+	9,  // 43: quotalease.v1.AdminService.RollbackPolicy:input_type -> quotalease.v1.RollbackPolicyRequest
+	10, // 44: quotalease.v1.AdminService.AddOverride:input_type -> quotalease.v1.AddOverrideRequest
+	11, // 45: quotalease.v1.AdminService.RemoveOverride:input_type -> quotalease.v1.RemoveOverrideRequest
+	12, // 46: quotalease.v1.AdminService.ExplainPolicy:input_type -> quotalease.v1.ExplainPolicyRequest
+	14, // 47: quotalease.v1.AdminService.ListTenants:input_type -> quotalease.v1.ListTenantsRequest
+	18, // 48: quotalease.v1.AdminService.ListUsage:input_type -> quotalease.v1.ListUsageRequest
+	22, // 49: quotalease.v1.AdminService.ListStatements:input_type -> quotalease.v1.ListStatementsRequest
+	27, // 50: quotalease.v1.AdminService.AdjustUsage:input_type -> quotalease.v1.AdjustUsageRequest
+	29, // 51: quotalease.v1.AdminService.ReleaseHeld:input_type -> quotalease.v1.ReleaseHeldRequest
+	31, // 52: quotalease.v1.AdminService.ListLeases:input_type -> quotalease.v1.ListLeasesRequest
+	34, // 53: quotalease.v1.AdminService.RevokeLeases:input_type -> quotalease.v1.RevokeLeasesRequest
+	36, // 54: quotalease.v1.AdminService.ListAgents:input_type -> quotalease.v1.ListAgentsRequest
+	39, // 55: quotalease.v1.AdminService.ListWaiting:input_type -> quotalease.v1.ListWaitingRequest
+	42, // 56: quotalease.v1.AdminService.GetBound:input_type -> quotalease.v1.GetBoundRequest
+	2,  // 57: quotalease.v1.AdminService.ApplyPolicy:output_type -> quotalease.v1.ApplyPolicyReply
+	4,  // 58: quotalease.v1.AdminService.GetPolicy:output_type -> quotalease.v1.GetPolicyReply
+	8,  // 59: quotalease.v1.AdminService.ListPolicies:output_type -> quotalease.v1.ListPoliciesReply
+	2,  // 60: quotalease.v1.AdminService.RollbackPolicy:output_type -> quotalease.v1.ApplyPolicyReply
+	2,  // 61: quotalease.v1.AdminService.AddOverride:output_type -> quotalease.v1.ApplyPolicyReply
+	2,  // 62: quotalease.v1.AdminService.RemoveOverride:output_type -> quotalease.v1.ApplyPolicyReply
+	13, // 63: quotalease.v1.AdminService.ExplainPolicy:output_type -> quotalease.v1.ExplainPolicyReply
+	15, // 64: quotalease.v1.AdminService.ListTenants:output_type -> quotalease.v1.ListTenantsReply
+	19, // 65: quotalease.v1.AdminService.ListUsage:output_type -> quotalease.v1.ListUsageReply
+	24, // 66: quotalease.v1.AdminService.ListStatements:output_type -> quotalease.v1.ListStatementsReply
+	28, // 67: quotalease.v1.AdminService.AdjustUsage:output_type -> quotalease.v1.AdjustUsageReply
+	30, // 68: quotalease.v1.AdminService.ReleaseHeld:output_type -> quotalease.v1.ReleaseHeldReply
+	32, // 69: quotalease.v1.AdminService.ListLeases:output_type -> quotalease.v1.ListLeasesReply
+	35, // 70: quotalease.v1.AdminService.RevokeLeases:output_type -> quotalease.v1.RevokeLeasesReply
+	37, // 71: quotalease.v1.AdminService.ListAgents:output_type -> quotalease.v1.ListAgentsReply
+	40, // 72: quotalease.v1.AdminService.ListWaiting:output_type -> quotalease.v1.ListWaitingReply
+	43, // 73: quotalease.v1.AdminService.GetBound:output_type -> quotalease.v1.GetBoundReply
+	57, // [57:74] is the sub-list for method output_type
+	40, // [40:57] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_admin_proto_init() }
@@ -3919,7 +4176,7 @@ func file_quotalease_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_admin_proto_rawDesc), len(file_quotalease_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   43,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -36,6 +36,7 @@ const (
 	AdminService_ListLeases_FullMethodName     = "/quotalease.v1.AdminService/ListLeases"
 	AdminService_RevokeLeases_FullMethodName   = "/quotalease.v1.AdminService/RevokeLeases"
 	AdminService_ListAgents_FullMethodName     = "/quotalease.v1.AdminService/ListAgents"
+	AdminService_ListWaiting_FullMethodName    = "/quotalease.v1.AdminService/ListWaiting"
 	AdminService_GetBound_FullMethodName       = "/quotalease.v1.AdminService/GetBound"
 )
 
@@ -67,6 +68,8 @@ type AdminServiceClient interface {
 	ListLeases(ctx context.Context, in *ListLeasesRequest, opts ...grpc.CallOption) (*ListLeasesReply, error)
 	RevokeLeases(ctx context.Context, in *RevokeLeasesRequest, opts ...grpc.CallOption) (*RevokeLeasesReply, error)
 	ListAgents(ctx context.Context, in *ListAgentsRequest, opts ...grpc.CallOption) (*ListAgentsReply, error)
+	// ListWaiting lists the callers who wait their turn.
+	ListWaiting(ctx context.Context, in *ListWaitingRequest, opts ...grpc.CallOption) (*ListWaitingReply, error)
 	GetBound(ctx context.Context, in *GetBoundRequest, opts ...grpc.CallOption) (*GetBoundReply, error)
 }
 
@@ -228,6 +231,16 @@ func (c *adminServiceClient) ListAgents(ctx context.Context, in *ListAgentsReque
 	return out, nil
 }
 
+func (c *adminServiceClient) ListWaiting(ctx context.Context, in *ListWaitingRequest, opts ...grpc.CallOption) (*ListWaitingReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListWaitingReply)
+	err := c.cc.Invoke(ctx, AdminService_ListWaiting_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminServiceClient) GetBound(ctx context.Context, in *GetBoundRequest, opts ...grpc.CallOption) (*GetBoundReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetBoundReply)
@@ -266,6 +279,8 @@ type AdminServiceServer interface {
 	ListLeases(context.Context, *ListLeasesRequest) (*ListLeasesReply, error)
 	RevokeLeases(context.Context, *RevokeLeasesRequest) (*RevokeLeasesReply, error)
 	ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsReply, error)
+	// ListWaiting lists the callers who wait their turn.
+	ListWaiting(context.Context, *ListWaitingRequest) (*ListWaitingReply, error)
 	GetBound(context.Context, *GetBoundRequest) (*GetBoundReply, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
@@ -321,6 +336,9 @@ func (UnimplementedAdminServiceServer) RevokeLeases(context.Context, *RevokeLeas
 }
 func (UnimplementedAdminServiceServer) ListAgents(context.Context, *ListAgentsRequest) (*ListAgentsReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAgents not implemented")
+}
+func (UnimplementedAdminServiceServer) ListWaiting(context.Context, *ListWaitingRequest) (*ListWaitingReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListWaiting not implemented")
 }
 func (UnimplementedAdminServiceServer) GetBound(context.Context, *GetBoundRequest) (*GetBoundReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetBound not implemented")
@@ -616,6 +634,24 @@ func _AdminService_ListAgents_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_ListWaiting_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListWaitingRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListWaiting(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListWaiting_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListWaiting(ctx, req.(*ListWaitingRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AdminService_GetBound_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetBoundRequest)
 	if err := dec(in); err != nil {
@@ -700,6 +736,10 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListAgents",
 			Handler:    _AdminService_ListAgents_Handler,
+		},
+		{
+			MethodName: "ListWaiting",
+			Handler:    _AdminService_ListWaiting_Handler,
 		},
 		{
 			MethodName: "GetBound",

@@ -1088,6 +1088,110 @@ func (x *ReleaseReply) GetId() string {
 	return ""
 }
 
+type LeaveRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Operation     string                 `protobuf:"bytes,2,opt,name=operation,proto3" json:"operation,omitempty"`
+	Ticket        string                 `protobuf:"bytes,3,opt,name=ticket,proto3" json:"ticket,omitempty"` // the id that the denial gave
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaveRequest) Reset() {
+	*x = LeaveRequest{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaveRequest) ProtoMessage() {}
+
+func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
+func (*LeaveRequest) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *LeaveRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *LeaveRequest) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *LeaveRequest) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+type LeaveReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // of the ticket
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaveReply) Reset() {
+	*x = LeaveReply{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaveReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaveReply) ProtoMessage() {}
+
+func (x *LeaveReply) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaveReply.ProtoReflect.Descriptor instead.
+func (*LeaveReply) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *LeaveReply) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
 var File_quotalease_v1_decision_proto protoreflect.FileDescriptor
 
 const file_quotalease_v1_decision_proto_rawDesc = "" +
@@ -1184,14 +1288,22 @@ const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"\x1e\n" +
 	"\fReleaseReply\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id2\xa9\x03\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\\\n" +
+	"\fLeaveRequest\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
+	"\toperation\x18\x02 \x01(\tR\toperation\x12\x16\n" +
+	"\x06ticket\x18\x03 \x01(\tR\x06ticket\"\x1c\n" +
+	"\n" +
+	"LeaveReply\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id2\xea\x03\n" +
 	"\x0fDecisionService\x12<\n" +
 	"\x04Take\x12\x1a.quotalease.v1.TakeRequest\x1a\x18.quotalease.v1.TakeReply\x12E\n" +
 	"\aReserve\x12\x1d.quotalease.v1.ReserveRequest\x1a\x1b.quotalease.v1.ReserveReply\x12B\n" +
 	"\x06Settle\x12\x1c.quotalease.v1.SettleRequest\x1a\x1a.quotalease.v1.SettleReply\x12E\n" +
 	"\aAcquire\x12\x1d.quotalease.v1.AcquireRequest\x1a\x1b.quotalease.v1.AcquireReply\x12?\n" +
 	"\x05Renew\x12\x1b.quotalease.v1.RenewRequest\x1a\x19.quotalease.v1.RenewReply\x12E\n" +
-	"\aRelease\x12\x1d.quotalease.v1.ReleaseRequest\x1a\x1b.quotalease.v1.ReleaseReplyBCZAgithub.com/quotalease/quotalease/proto/quotalease/v1;quotaleasev1b\x06proto3"
+	"\aRelease\x12\x1d.quotalease.v1.ReleaseRequest\x1a\x1b.quotalease.v1.ReleaseReply\x12?\n" +
+	"\x05Leave\x12\x1b.quotalease.v1.LeaveRequest\x1a\x19.quotalease.v1.LeaveReplyBCZAgithub.com/quotalease/quotalease/proto/quotalease/v1;quotaleasev1b\x06proto3"
 
 var (
 	file_quotalease_v1_decision_proto_rawDescOnce sync.Once
@@ -1205,7 +1317,7 @@ func file_quotalease_v1_decision_proto_rawDescGZIP() []byte {
 	return file_quotalease_v1_decision_proto_rawDescData
 }
 
-var file_quotalease_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_quotalease_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_quotalease_v1_decision_proto_goTypes = []any{
 	(*TakeRequest)(nil),    // 0: quotalease.v1.TakeRequest
 	(*Caller)(nil),         // 1: quotalease.v1.Caller
@@ -1222,6 +1334,8 @@ var file_quotalease_v1_decision_proto_goTypes = []any{
 	(*RenewReply)(nil),     // 12: quotalease.v1.RenewReply
 	(*ReleaseRequest)(nil), // 13: quotalease.v1.ReleaseRequest
 	(*ReleaseReply)(nil),   // 14: quotalease.v1.ReleaseReply
+	(*LeaveRequest)(nil),   // 15: quotalease.v1.LeaveRequest
+	(*LeaveReply)(nil),     // 16: quotalease.v1.LeaveReply
 }
 var file_quotalease_v1_decision_proto_depIdxs = []int32{
 	2,  // 0: quotalease.v1.TakeRequest.takes:type_name -> quotalease.v1.TakeItem
@@ -1238,14 +1352,16 @@ var file_quotalease_v1_decision_proto_depIdxs = []int32{
 	9,  // 11: quotalease.v1.DecisionService.Acquire:input_type -> quotalease.v1.AcquireRequest
 	11, // 12: quotalease.v1.DecisionService.Renew:input_type -> quotalease.v1.RenewRequest
 	13, // 13: quotalease.v1.DecisionService.Release:input_type -> quotalease.v1.ReleaseRequest
-	3,  // 14: quotalease.v1.DecisionService.Take:output_type -> quotalease.v1.TakeReply
-	6,  // 15: quotalease.v1.DecisionService.Reserve:output_type -> quotalease.v1.ReserveReply
-	8,  // 16: quotalease.v1.DecisionService.Settle:output_type -> quotalease.v1.SettleReply
-	10, // 17: quotalease.v1.DecisionService.Acquire:output_type -> quotalease.v1.AcquireReply
-	12, // 18: quotalease.v1.DecisionService.Renew:output_type -> quotalease.v1.RenewReply
-	14, // 19: quotalease.v1.DecisionService.Release:output_type -> quotalease.v1.ReleaseReply
-	14, // [14:20] is the sub-list for method output_type
-	8,  // [8:14] is the sub-list for method input_type
+	15, // 14: quotalease.v1.DecisionService.Leave:input_type -> quotalease.v1.LeaveRequest
+	3,  // 15: quotalease.v1.DecisionService.Take:output_type -> quotalease.v1.TakeReply
+	6,  // 16: quotalease.v1.DecisionService.Reserve:output_type -> quotalease.v1.ReserveReply
+	8,  // 17: quotalease.v1.DecisionService.Settle:output_type -> quotalease.v1.SettleReply
+	10, // 18: quotalease.v1.DecisionService.Acquire:output_type -> quotalease.v1.AcquireReply
+	12, // 19: quotalease.v1.DecisionService.Renew:output_type -> quotalease.v1.RenewReply
+	14, // 20: quotalease.v1.DecisionService.Release:output_type -> quotalease.v1.ReleaseReply
+	16, // 21: quotalease.v1.DecisionService.Leave:output_type -> quotalease.v1.LeaveReply
+	15, // [15:22] is the sub-list for method output_type
+	8,  // [8:15] is the sub-list for method input_type
 	8,  // [8:8] is the sub-list for extension type_name
 	8,  // [8:8] is the sub-list for extension extendee
 	0,  // [0:8] is the sub-list for field type_name
@@ -1266,7 +1382,7 @@ func file_quotalease_v1_decision_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_decision_proto_rawDesc), len(file_quotalease_v1_decision_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	DecisionService_Acquire_FullMethodName = "/quotalease.v1.DecisionService/Acquire"
 	DecisionService_Renew_FullMethodName   = "/quotalease.v1.DecisionService/Renew"
 	DecisionService_Release_FullMethodName = "/quotalease.v1.DecisionService/Release"
+	DecisionService_Leave_FullMethodName   = "/quotalease.v1.DecisionService/Leave"
 )
 
 // DecisionServiceClient is the client API for DecisionService service.
@@ -56,6 +57,8 @@ type DecisionServiceClient interface {
 	Renew(ctx context.Context, in *RenewRequest, opts ...grpc.CallOption) (*RenewReply, error)
 	// Release says that it has ended.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseReply, error)
+	// Leave gives up a place in line. A ticket that is not in the line is left as it is.
+	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveReply, error)
 }
 
 type decisionServiceClient struct {
@@ -126,6 +129,16 @@ func (c *decisionServiceClient) Release(ctx context.Context, in *ReleaseRequest,
 	return out, nil
 }
 
+func (c *decisionServiceClient) Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(LeaveReply)
+	err := c.cc.Invoke(ctx, DecisionService_Leave_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // DecisionServiceServer is the server API for DecisionService service.
 // All implementations must embed UnimplementedDecisionServiceServer
 // for forward compatibility.
@@ -153,6 +166,8 @@ type DecisionServiceServer interface {
 	Renew(context.Context, *RenewRequest) (*RenewReply, error)
 	// Release says that it has ended.
 	Release(context.Context, *ReleaseRequest) (*ReleaseReply, error)
+	// Leave gives up a place in line. A ticket that is not in the line is left as it is.
+	Leave(context.Context, *LeaveRequest) (*LeaveReply, error)
 	mustEmbedUnimplementedDecisionServiceServer()
 }
 
@@ -180,6 +195,9 @@ func (UnimplementedDecisionServiceServer) Renew(context.Context, *RenewRequest) 
 }
 func (UnimplementedDecisionServiceServer) Release(context.Context, *ReleaseRequest) (*ReleaseReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Release not implemented")
+}
+func (UnimplementedDecisionServiceServer) Leave(context.Context, *LeaveRequest) (*LeaveReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Leave not implemented")
 }
 func (UnimplementedDecisionServiceServer) mustEmbedUnimplementedDecisionServiceServer() {}
 func (UnimplementedDecisionServiceServer) testEmbeddedByValue()                         {}
@@ -310,6 +328,24 @@ func _DecisionService_Release_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DecisionService_Leave_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(LeaveRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DecisionServiceServer).Leave(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DecisionService_Leave_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DecisionServiceServer).Leave(ctx, req.(*LeaveRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // DecisionService_ServiceDesc is the grpc.ServiceDesc for DecisionService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -340,6 +376,10 @@ var DecisionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Release",
 			Handler:    _DecisionService_Release_Handler,
+		},
+		{
+			MethodName: "Leave",
+			Handler:    _DecisionService_Leave_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
