@@ -44,7 +44,7 @@ var mutants = []mutant{
 	{"starts count from the ask", "well ahead", []edit{{"agent/core/reply.go", "l.start, l.begun = now+wait+wait/maxDrift, false", "l.start, l.begun = a.firstSent+wait, false"}}},
 	{"the next window at any time", "well ahead", []edit{
 		{"ledger/next.go", "now.Before(w.Start) && !now.Before(w.Start.Add(-lead))", "now.Before(w.Start)"},
-		{"agent/core/window.go", "most := min(k.dim.Load().TTL/2, length)", "most := length"}}},
+		{"agent/core/window.go", "most := min(k.dim().TTL/2, length)", "most := length"}}},
 	{"no ratchet", "setback", []edit{{"ledger/book.go", ratchet, "if b.loaded.ClockSuspect && !a.Clock.IsZero() {"}}},
 	{"an unknown outcome is asked anew under another id", "unknown commit,all at once", []edit{{"agent/core/sync.go", "		c.failed(now, s.sent)\n		c.tellOutage(now, s)\n",
 		"		c.failed(now, s.sent)\n		for _, k := range s.asks {\n			k.ask = nil\n		}\n		c.tellOutage(now, s)\n"}}},
