@@ -58,7 +58,8 @@ func List() []Mutant {
 		{"two allowances for an agent", []Edit{{"ledger/emergency.go", "if g.Kind == KindEmergency && g.State == Live && g.Agent == agent {", "if g.Kind == KindEmergency && g.State == Denied && g.Agent == agent {"}}},
 		{"a trickle without delay", []Edit{{"ledger/ask.go", "			g.Delay, g.Drip = a.trickle(amount)\n", ""}}},
 		{"a trickle that is not waited for", []Edit{{"agent/core/reply.go", "drip > 0 || d.GetDelayUs() > 0 {", "drip < 0 {"}}},
-		{"what comes back after the close fills the bucket", []Edit{{"ledger/rate.go", "	if was.State == Live {\n		n -= after.Back - was.Back", "	if was.Amount > 0 {\n		n -= after.Back - was.Back"}}},
+		{"what a close leaves unconfirmed fills the bucket", []Edit{{"ledger/rate.go", "	if was.State == Live {\n		n -= after.Back - was.Back",
+			"	if was.State == Live && after.State == Closed {\n		n -= after.Amount - after.use() - was.Back\n	} else if was.State == Live {\n		n -= after.Back - was.Back"}}},
 		{"a change of rate fills the bucket", []Edit{{"ledger/rate.go", "	case was.Kind != quota.RateLimit:\n		a.Bucket = Bucket{}", "	case true:\n		a.Bucket = Bucket{At: a.Bucket.At}"}}},
 		{"a rate leased beyond its budget", []Edit{
 			{"ledger/rate.go", "return max(0, min(level, a.Exposure()))", "return max(0, level)"},
@@ -78,7 +79,8 @@ func List() []Mutant {
 		{"slots end at their close", []Edit{
 			{"ledger/ask.go", "g.ClosesAt.Add(terms.MaxHold)", "g.ClosesAt"},
 			{"ledger/slots.go", "later(g.EndsAt, g.ClosesAt.Add(terms.MaxHold))", "later(g.EndsAt, g.ClosesAt)"}}},
-		{"work begins on an ended lease", []Edit{{"agent/core/slots.go", "return !l.retired && now < l.deadline }", "return !l.retired }"}, {"agent/core/slots.go", "now >= l.deadline || c.stopping) {", "c.stopping) {"}}},
+		{"work begins on an ended lease", []Edit{{"agent/core/slots.go", "return !l.retired && now < l.deadline }", "return !l.retired }"}, {"agent/core/slots.go", "now >= l.deadline || c.stopping) {", "c.stopping) {"},
+			{"agent/core/groupspend.go", "if now >= h.lease.deadline {", "if h.lease.amount < 0 && now >= h.lease.deadline {"}}},
 		{"slots given back while work runs on them", []Edit{{"agent/core/slots.go", "	l.retired = true\n	l.back = l.amount - l.inUse", "	l.retired = true\n	l.back = l.amount"}}},
 		{"slots held too long", []Edit{{"agent/core/groupspend.go", "if now >= h.lease.deadline {", "if h.lease.amount < 0 && now >= h.lease.deadline {"}}},
 		{"a credit counts twice", []Edit{{"ledger/credit.go", "		a.Credit += x.Units\n", "		a.Credit += 2 * x.Units\n"}}},

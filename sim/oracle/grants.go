@@ -62,7 +62,7 @@ func (o *Oracle) Commit(m Moment, c ledger.Changes) {
 	for _, g := range c.NewGrants {
 		o.newGrant(m, g)
 		o.denials = o.denials || g.State == ledger.Denied && g.Reason != quota.Cancelled
-		if o.adjusted(g) {
+		if o.adjusted(m, g) {
 			continue
 		}
 		if g.Amount > 0 || g.State == ledger.Denied {
@@ -73,16 +73,26 @@ func (o *Oracle) Commit(m Moment, c ledger.Changes) {
 		o.changed(m, g)
 	}
 	for _, id := range c.Folded {
-		// The id of work without a lease serves as long as its agent runs: it comes again.
-		if g := &o.grants[id].row; g.Kind == ledger.KindSlots && g.Amount == 0 && g.State == ledger.Final {
-			delete(o.grants, id)
-		}
+		o.folded(m, o.grants[id])
 	}
 	for _, s := range c.Statements {
 		o.stated(m, s)
 	}
 	for i := range c.Accounts {
 		o.committed(m, &c.Accounts[i], news)
+	}
+}
+
+// folded takes in that the ledger forgot a record. What a rate key's leases did not confirm is
+// spent, and the bucket knows of it.
+func (o *Oracle) folded(m Moment, r *grant) {
+	g, p := &r.row, &r.at
+	if o.account(g.Account).row.Kind != quota.RateLimit && p.outstanding+p.held+p.uncertain != 0 {
+		o.Break(m.At, Kept, "the record of %s was folded with %d units outstanding, %d held and %d uncertain", short(g.ID), p.outstanding, p.held, p.uncertain)
+	}
+	// The id of work without a lease serves as long as its agent runs: it comes again.
+	if g.Kind == ledger.KindSlots && g.Amount == 0 && g.State == ledger.Final {
+		delete(o.grants, g.ID)
 	}
 }
 

@@ -224,7 +224,7 @@ func TestOperatorsAddAndRelease(t *testing.T) {
 		l.row.Generation++
 		c := ledger.Changes{Accounts: []ledger.Account{l.row}, Grants: []ledger.Grant{g}}
 		if released > 0 {
-			c.NewGrants = []ledger.Grant{{ID: other, Account: l.row.ID, Kind: ledger.KindRelease, State: ledger.Final, Amount: released}}
+			c.NewGrants = []ledger.Grant{{ID: other, Account: l.row.ID, Kind: ledger.KindRelease, State: ledger.Final, Asked: 4, Amount: released}}
 		}
 		l.Commit(l.now(), c)
 		return l
@@ -232,11 +232,26 @@ func TestOperatorsAddAndRelease(t *testing.T) {
 	held(4).wants(t, "")
 	held(3).wants(t, Released)
 	held(0).wants(t, Released)
+	held(5).wants(t, Released)
 
 	l := begin(quota.Hard)
 	l.row.Credit = 3
 	l.write(ledger.Grant{ID: other, Account: l.row.ID, Kind: ledger.KindCredit, State: ledger.Final, Amount: 2})
 	l.wants(t, Committed)
+}
+
+func TestWhatIsOpenIsNotFolded(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[quota.Kind]Promise{quota.Period: Kept, quota.RateLimit: ""} {
+		l := of(kind)
+		g := l.grant(lease, 5)
+		l.at = 4 * time.Second
+		g.State = ledger.Closed
+		l.write(g)
+		l.wants(t, "")
+		l.Commit(l.now(), ledger.Changes{Folded: []ledger.ID{lease}})
+		l.wants(t, want)
+	}
 }
 
 func TestWorkWithoutALeaseIsRecordedAnewOnceItWasFolded(t *testing.T) {

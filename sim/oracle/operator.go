@@ -6,13 +6,16 @@ import (
 )
 
 // adjusted takes in what an operator did, and reports that the record is one of that.
-func (o *Oracle) adjusted(g ledger.Grant) bool {
+func (o *Oracle) adjusted(m Moment, g ledger.Grant) bool {
 	a := o.account(g.Account)
 	switch g.Kind {
 	case ledger.KindCredit:
 		a.credit += int64(g.Amount)
 	case ledger.KindRelease:
 		a.freed += int64(g.Amount)
+		if g.Amount > g.Asked {
+			o.Break(m.At, Released, "%s: %d held units were released, %d were to be", g.Account, g.Amount, g.Asked)
+		}
 	default:
 		return false
 	}

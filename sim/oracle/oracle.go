@@ -35,6 +35,7 @@ const (
 	Fresh          Promise = "a spend is void after its time"                       // 3.14
 	Found          Promise = "a copy becomes another incarnation"                   // 3.15
 	SameAnswer     Promise = "an id keeps its answer"                               // 3.10
+	Kept           Promise = "a record of what is open is kept"                     // 3.10
 	Closes         Promise = "a lease closes at its end and grace"                  // 4.3
 	Stops          Promise = "an agent stops before the ledger closes"              // 4.2
 	Sealed         Promise = "final is final"                                       // 3.11
