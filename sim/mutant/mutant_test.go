@@ -68,7 +68,7 @@ func TestEveryMutantIsFound(t *testing.T) {
 	if asked == "" {
 		t.Skip("builds a program for each mutant; set QUOTALEASE_MUTANTS=1 to run it")
 	}
-	seeds := 300
+	seeds := 1500
 	if n, err := strconv.Atoi(asked); err == nil {
 		seeds, asked = max(n, seeds), ""
 	}
@@ -136,7 +136,7 @@ func build(t *testing.T, m Mutant) string {
 // over its own mistake.
 func simulate(t *testing.T, binary string, seeds int) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSeeds$", "-test.timeout", "5m")
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSeeds$", "-test.timeout", "15m")
 	cmd.Env = append(os.Environ(), seedsOfMutant+"="+strconv.Itoa(seeds))
 	said, err := cmd.CombinedOutput()
 	for line := range strings.Lines(string(said)) {
