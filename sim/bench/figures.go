@@ -42,6 +42,7 @@ type verdict struct {
 	Base      float64 `json:"yardstick_value"`
 	Unit      string  `json:"unit"`
 	Ratio     float64 `json:"ratio"`
+	CPURatio  float64 `json:"cpu_ratio,omitempty"` // of CPU time: to be believed on a machine that others use
 	Most      float64 `json:"reach,omitempty"`
 	Reached   bool    `json:"reached"`
 }
@@ -87,7 +88,7 @@ func judge(figures []figure, results []result) ([]verdict, error) {
 			return nil, fmt.Errorf("compute %q: no yardstick %q was run in %q", f.name, f.by, f.scene)
 		}
 		list = append(list, verdict{Name: f.name, Scene: f.scene, Of: of.Subject, Yardstick: by.Subject,
-			Value: of.NS, Base: by.NS, Unit: "ns/op", Most: f.most}.judged())
+			Value: of.NS, Base: by.NS, Unit: "ns/op", Most: f.most, CPURatio: share(of.CPU, by.CPU)}.judged())
 	}
 	return list, nil
 }
@@ -108,4 +109,12 @@ func fastestPeer(results []result, scene string) (best result, ok bool) {
 		}
 	}
 	return best, ok
+}
+
+// share is a by b; 0, which is no ratio, if b was not measured.
+func share(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
 }

@@ -102,9 +102,9 @@ func play(s scene, subjects []subject, rounds int, span time.Duration) ([]result
 		}
 	}
 	for r := range rounds {
+		runtime.GC() // what others left behind
 		for i := range list {
 			p := list[(i+r)%len(list)] // nobody always follows the same one
-			runtime.GC()               // what others left behind is not collected on this one's time
 			got, _, err := timed(p.opened, s.workers, p.n)
 			if err != nil {
 				return nil, fmt.Errorf("run %s: %w", p.Subject, err)

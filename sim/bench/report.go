@@ -67,7 +67,7 @@ func (r *report) write(w io.Writer) error {
 			t = table(w, scene, "ns/op", "CPU ns/op", "allocs/op", "spread", "by "+timeRate)
 		}
 		base, _ := find(r.Results, scene, timeRate)
-		fmt.Fprintf(t, "| %s\t| %.1f\t| %.1f\t| %.0f\t| %.0f%%\t| %s\t|\n", x.Subject, x.NS, x.CPU, x.Allocs, 100*x.spread(), ratio(x.NS, base.NS))
+		fmt.Fprintf(t, "| %s\t| %.1f\t| %.1f\t| %.0f\t| %.0f%%\t| %s\t|\n", x.Subject, x.NS, x.CPU, x.Allocs, 100*x.spread(), told(share(x.NS, base.NS)))
 	}
 	if t != nil {
 		t.Flush()
@@ -79,14 +79,14 @@ func (r *report) write(w io.Writer) error {
 		}
 		t.Flush()
 	}
-	t = table(w, "figure", "scene", "of", "yardstick", "unit", "ours", "its", "ratio", "reach", "reached")
+	t = table(w, "figure", "scene", "of", "yardstick", "unit", "ours", "its", "ratio", "of CPU", "reach", "reached")
 	for _, v := range r.Figures {
 		reach := ""
 		if v.Most > 0 {
 			reach = fmt.Sprintf("<= %g", v.Most)
 		}
-		fmt.Fprintf(t, "| %s\t| %s\t| %s\t| %s\t| %s\t| %.1f\t| %.1f\t| %.2f\t| %s\t| %s\t|\n",
-			v.Name, v.Scene, v.Of, v.Yardstick, v.Unit, v.Value, v.Base, v.Ratio, reach, v.told())
+		fmt.Fprintf(t, "| %s\t| %s\t| %s\t| %s\t| %s\t| %.1f\t| %.1f\t| %.2f\t| %s\t| %s\t| %s\t|\n",
+			v.Name, v.Scene, v.Of, v.Yardstick, v.Unit, v.Value, v.Base, v.Ratio, told(v.CPURatio), reach, v.told())
 	}
 	return t.Flush()
 }
@@ -98,11 +98,12 @@ func table(w io.Writer, columns ...string) *tabwriter.Writer {
 	return t
 }
 
-func ratio(a, b float64) string {
-	if b == 0 {
+// told is a ratio, if there is one.
+func told(ratio float64) string {
+	if ratio == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%.2f", a/b)
+	return fmt.Sprintf("%.2f", ratio)
 }
 
 func (r *report) save(file string) error {
