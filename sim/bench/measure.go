@@ -54,7 +54,7 @@ func pace(o *opened, workers int, span time.Duration) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if took >= span/8 {
+		if took >= span/4 {
 			return max(1, int(float64(n)*float64(span)/float64(took))), nil
 		}
 		n *= 4

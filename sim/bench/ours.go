@@ -120,7 +120,7 @@ func (ledger) Sync(_ context.Context, req *pb.SyncRequest) (*pb.SyncReply, error
 	if req.GetHello().GetPolicyVersion() == 0 {
 		reply.Catalogue = &pb.Catalogue{PolicyVersion: 1, Dimensions: []*pb.Dimension{{
 			Name: dimension, Kind: "period", Class: "hard", Limit: 1 << 50, Period: &pb.Period{Every: "year"}, TtlUs: hour, LowWatermarkPpm: 200_000,
-			Outage: &pb.Outage{Mode: "closed", AfterUs: hour}, Cold: &pb.Cold{WaitUs: 10_000_000, Then: "deny"},
+			Outage: &pb.Outage{Mode: "closed", AfterUs: hour}, Cold: &pb.Cold{WaitUs: 60_000_000, Then: "deny"},
 		}}}
 	}
 	for _, r := range req.GetReports() {
