@@ -13,15 +13,11 @@ import (
 // again and again saves the search. Its methods are safe for concurrent use, and it needs no
 // closing: a key that the agent dropped since is found anew.
 type Handle struct {
-	a     *Agent
-	id    quota.Key
-	found atomic.Pointer[located]
-}
+	a  *Agent
+	id quota.Key
 
-// located is where a key without local limits was found, under one plan of those.
-type located struct {
-	plan *local.Plan
-	key  *core.Key
+	key  atomic.Pointer[core.Key]   // where it was found, for its units alone
+	free atomic.Pointer[local.Plan] // under which no local limit is about it
 }
 
 // Handle returns a handle on a key, which need not be in use yet.
@@ -37,9 +33,10 @@ func (a *Agent) Handle(tenant, dimension string) (*Handle, error) {
 func (h *Handle) Take(ctx context.Context, cost int64) (Decision, error) {
 	// Only units are believed of a key that was remembered: those that a dropped key held are
 	// sealed, but what it knew of denials may be over.
-	if f := h.found.Load(); f != nil && cost > 0 && cost <= MaxCost && f.plan == h.a.local.Plan() {
-		if t := f.key.Take(h.a.now(), cost); t.Allowed {
-			h.a.noteFast(f.key, &t, cost)
+	k, free := h.key.Load(), h.free.Load()
+	if k != nil && free != nil && free == h.a.local.Plan() && cost > 0 && cost <= MaxCost {
+		if t := k.Take(h.a.now(), cost); t.Allowed {
+			h.a.noteFast(k, &t, cost)
 			return decision(h.id.Dimension, &t), nil
 		}
 	}
@@ -48,14 +45,12 @@ func (h *Handle) Take(ctx context.Context, cost int64) (Decision, error) {
 	return d, err
 }
 
-// find remembers where the key is, unless local limits have to be asked first.
+// find remembers where the key is, and the plan, unless local limits have to be asked first.
 func (h *Handle) find() {
-	p, k := h.a.local.Plan(), h.a.table.Find(h.id)
-	if p == nil || k == nil || p.Limits(h.id.Dimension) {
-		h.found.Store(nil)
-		return
+	if p := h.a.local.Plan(); p != nil && !p.Limits(h.id.Dimension) && h.free.Load() != p {
+		h.free.Store(p)
 	}
-	if f := h.found.Load(); f == nil || f.plan != p || f.key != k {
-		h.found.Store(&located{plan: p, key: k})
+	if k := h.a.table.Find(h.id); k != nil && h.key.Load() != k {
+		h.key.Store(k)
 	}
 }

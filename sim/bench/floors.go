@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/quotalease/quotalease/agent/boottime"
 )
 
 // floors are parts of a decision without the rest: what no agent can be faster than.
@@ -47,6 +49,17 @@ func floors() []subject {
 			return &opened{loop: func(_ *walk, n int) error {
 				for range n {
 					if !c.live() {
+						return errDenied
+					}
+				}
+				return nil
+			}}, nil
+		}},
+		{name: "floor: time.Now", kind: floor, only: 1, free: true, open: func([]string) (*opened, error) {
+			end := time.Now().Add(24 * time.Hour)
+			return &opened{loop: func(_ *walk, n int) error {
+				for range n {
+					if !time.Now().Before(end) {
 						return errDenied
 					}
 				}
@@ -103,25 +116,18 @@ func (b *cell) take(cost int64) bool {
 	}
 }
 
-// clock is the reading that a lease needs: Go's monotonic and wall clocks, both, because a
-// suspend shows as a difference between them.
+// clock is the reading that a lease needs, and the end of a lease far off.
 type clock struct {
-	epoch time.Time
-	wall  int64
+	now func() time.Duration
+	end time.Duration
 }
 
 func newClock() *clock {
-	t := time.Now()
-	return &clock{t, t.UnixNano()}
+	now := boottime.Reader()
+	return &clock{now, now() + 24*time.Hour}
 }
 
-// live compares them, as coarsely as can be, and to the end of a lease far off.
-func (c *clock) live() bool {
-	t := time.Now()
-	mono := t.Sub(c.epoch)
-	apart := time.Duration(t.UnixNano()-c.wall) - mono
-	return apart < time.Hour && mono < 24*time.Hour
-}
+func (c *clock) live() bool { return c.now() < c.end }
 
 func openReadOnlyMap(keys []string) (*opened, error) {
 	c, made := newClock(), make(map[string]*cell, len(keys))
