@@ -94,6 +94,9 @@ func TestAHandleOutlivesItsKey(t *testing.T) {
 		if n := passes(t, h); n != 15 {
 			t.Errorf("%d passed of the 15 that came", n)
 		}
+		if k := a.table.Find(h.id); k == nil || h.key.Load() != k {
+			t.Error("the handle does not remember the key that is there now")
+		}
 	})
 }
 
