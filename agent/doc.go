@@ -65,6 +65,10 @@
 //     TestBadDeparturesNameTheField, TestAGracefulStopTakesServedTicketsOutOfTheLine)
 //   - An outage gives no ticket, and a ticket in hand keeps its place.
 //     (TestR4_5AnOutageGivesNoTicketAndTakesNoPlace)
+//   - A handle takes as its key does, without the search and without an allocation; it outlives its
+//     key, believes no denial of one that was dropped, and asks local limits as soon as there are any.
+//     (TestAHandleTakesAsItsKeyDoes, TestAHandleOutlivesItsKey,
+//     TestAHandleIsUnderTheLocalLimitsOfItsDimension, TestTakingByHandleAllocatesNothing)
 //   - Bad input names its field and makes no state. (TestBadInputNamesTheFieldAndMakesNoState)
 //   - A replacement is ready once the keys that were hot hold leases, or soon whatever happens; what is
 //     on disk of them is believed only if it is whole and fresh. A rolling restart denies nobody

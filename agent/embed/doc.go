@@ -6,8 +6,9 @@
 //	defer q.Close()
 //
 // q is an agent as packages httpquota and grpcquota want one, and has all of its methods: Take,
-// Wait, Reserve, Acquire. A program that runs in many copies has as many agents, and each has its
-// part of the units; a copy that only now and then takes is better served by an agent beside it.
+// Wait, Reserve, Acquire, and Handle for a key that is taken from again and again. A program that
+// runs in many copies has as many agents, and each has its part of the units; a copy that only now
+// and then takes is better served by an agent beside it.
 //
 // Promises, and the tests that guard them:
 //

@@ -159,6 +159,11 @@ func (p *Plan) Dimension(charges []Charge, key quota.Key, cost, times int64) []C
 	return charges
 }
 
+// Limits reports that takes from a dimension are under a limit.
+func (p *Plan) Limits(dimension string) bool {
+	return len(p.dimensions[quota.BaseDimension(dimension)]) > 0
+}
+
 // Operation adds the limits that a tenant's operation itself is under.
 func (p *Plan) Operation(charges []Charge, tenant, name string, times int64) []Charge {
 	for _, l := range p.operations[name] {

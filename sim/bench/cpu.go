@@ -1,0 +1,15 @@
+package main
+
+import (
+	"syscall"
+	"time"
+)
+
+// cpuTime is what this process has used of all processors, in user and in system.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
