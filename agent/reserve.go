@@ -75,12 +75,9 @@ var errNoMaximum = &quota.FieldError{Field: "maximum", Allowed: "true, where the
 // reservation's window. More is use without a lease, which only bounded and best_effort
 // dimensions know.
 func (a *Agent) Settle(id string, actual int64) error {
-	made, err := uuid.FromString(id)
-	if err != nil {
-		return &UnknownIDError{FieldError: quota.FieldError{Field: "id", Allowed: "the id of a reservation"}}
-	}
+	made := uuid.FromStringOrNil(id) // what is no UUID was no reservation, nor is Nil
 	a.mu.Lock()
-	err = a.core.Settle(a.now(), made, actual)
+	err := a.core.Settle(a.now(), made, actual)
 	a.mu.Unlock()
 	kick(a.syncKick)
 	kick(a.spendKick)

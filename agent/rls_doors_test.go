@@ -280,7 +280,7 @@ func TestH1H2H3H4AtTheRateLimitService(t *testing.T) {
 			t.Errorf("until the reset %v", got)
 		}
 		var body map[string]any
-		if err := json.Unmarshal(r.GetRawBody(), &body); err != nil || body["reason"] != "exhausted" || body["type"] != "https://iana.org/assignments/http-problem-types#quota-exceeded" {
+		if err := json.Unmarshal(r.GetRawBody(), &body); err != nil || body["reason"] != "exhausted" || body["detail"] != "logins: not enough is left" || body["type"] != "https://iana.org/assignments/http-problem-types#quota-exceeded" {
 			t.Errorf("%s: %v", r.GetRawBody(), err)
 		}
 		// H1: a lone caller who waits as long as told passes.
@@ -309,6 +309,9 @@ func TestO4OutageAtTheRateLimitServiceIsOverLimit(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		r := w.wantAnswer(asked("auth", "auth_type=login"), "OVER_LIMIT unavailable | OVER_LIMIT logins 5/MINUTE left 0")
+		if body := string(r.GetRawBody()); !strings.Contains(body, `"detail":"the quota cannot be asked, and may have room"`) {
+			t.Errorf("body %s", body)
+		}
 		if got := headerOf(r, "x-quota-reason"); got != "unavailable" {
 			t.Errorf("the reason is %q", got)
 		}

@@ -55,6 +55,10 @@ func TestR1_13ALocalLimitByAddressDecidesAtTheRateLimitService(t *testing.T) {
 		if text := r.String(); strings.Contains(text, "203.0.113") {
 			t.Errorf("the answer shows the address: %s", text)
 		}
+		nobody := w.wantAnswer(asked("edge", "remote_address=unknown"), "OVER_LIMIT unknown_tenant | OVER_LIMIT")
+		if body := string(nobody.GetRawBody()); !strings.Contains(body, `"detail":"per_client: a value of the descriptor names nobody"`) {
+			t.Errorf("body %s", body)
+		}
 		w.wantAnswer(asked("edge", "remote_address=203.0.113.8"), "OK | OK per_client 3/HOUR left 2")
 		w.wantAnswer(asked("edge", "remote_address=::ffff:203.0.113.8"), "OK | OK per_client 3/HOUR left 1")
 		w.wantAnswer(asked("edge", "masked_remote_address=203.0.113.0/24"), "OK | OK networks 3/HOUR left 2")

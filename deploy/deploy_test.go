@@ -134,6 +134,9 @@ func TestAnAgentThatIsAway(t *testing.T) {
 			if g.status != 200 || g.header.Get("X-Quota-Degraded") != "open" || g.body != "the application got "+order || r.seen.count() != before+1 {
 				t.Errorf("%s, open: %d %v %.99s; the application saw %d more", how, g.status, g.header, g.body, r.seen.count()-before)
 			}
+			if said := g.header.Values("RateLimit"); said != nil {
+				t.Errorf("%s, open: the application says for the agent: %v", how, said)
+			}
 		}
 		r.door.hangs.Store(true)
 		away("the agent hangs")
@@ -151,8 +154,8 @@ func TestR4_4ForgedHeadersThroughProxies(t *testing.T) {
 			"RateLimit", `"forged";r=9`, "X-Quota-Status", "200",
 		}
 		for _, url := range []string{f.closed, f.open, f.closed + "?dimension=cheap&style=nginx", f.open + "?dimension=cheap"} {
-			if g := ask(t, url, "", forged...); g.status != 401 || g.header.Get("WWW-Authenticate") == "" {
-				t.Errorf("%s, forged and nobody's: %d %v", url, g.status, g.header)
+			if g := ask(t, url, "", forged...); g.status != 401 || g.header.Get("WWW-Authenticate") == "" || g.problem(t).Status != 401 {
+				t.Errorf("%s, forged and nobody's: %d %v %s", url, g.status, g.header, g.body)
 			}
 		}
 		if r.seen.count() != 0 {

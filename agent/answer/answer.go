@@ -85,16 +85,16 @@ func Deny(w http.ResponseWriter, headers Headers, d agent.Decision) {
 	}
 	writeProblem(w, http.StatusTooManyRequests, Denial{
 		Problem: Problem{QuotaExceeded, QuotaExceededTitle,
-			http.StatusTooManyRequests, d.Dimension + ": " + why(d)},
+			http.StatusTooManyRequests, d.Dimension + ": " + Why(d.Reason)},
 		Violated: []string{d.Dimension}, Decision: Of(d),
 	})
 }
 
-// why is a denial's reason in words.
-func why(d agent.Decision) string {
-	switch d.Reason {
+// Why is the reason of a denial or of an outage in words.
+func Why(reason quota.Reason) string {
+	switch reason {
 	case quota.Exhausted:
-		return "the quota is spent"
+		return "not enough is left"
 	case quota.LeasedOut:
 		return "what is left is with other agents"
 	case quota.TooLarge:
@@ -107,8 +107,10 @@ func why(d agent.Decision) string {
 		return "others wait their turn before this caller"
 	case quota.LineFull:
 		return "as many as may wait their turn do already"
+	case quota.Unavailable:
+		return "the quota cannot be asked, and may have room"
 	}
-	return string(d.Reason)
+	return string(reason)
 }
 
 // Outage is an answer that decides nothing: what it would say of the quota is not known.
@@ -124,7 +126,7 @@ func Unavailable(w http.ResponseWriter, retryIn time.Duration) {
 	w.Header().Set("Retry-After", strconv.FormatInt(agent.RoundUp(retryIn, time.Second), 10))
 	writeProblem(w, http.StatusServiceUnavailable, Outage{
 		Problem: Problem{ReducedCapacity, ReducedCapacityTitle,
-			http.StatusServiceUnavailable, "the quota cannot be asked, and may have room"},
+			http.StatusServiceUnavailable, Why(quota.Unavailable)},
 		Reason: quota.Unavailable, RetryAfterMs: agent.RoundUp(retryIn, time.Millisecond),
 	})
 }

@@ -106,7 +106,7 @@ func (c *Core) Settle(now Instant, id ID, actual int64) error {
 	r, ok := c.reserved[id]
 	switch {
 	case !ok:
-		return &UnknownIDError{quota.FieldError{Field: "id", Allowed: "a reservation that this agent made within " + ReservedFor.String()}}
+		return &UnknownIDError{quota.FieldError{Field: "id", Allowed: "that of a reservation which this agent made, at most " + ReservedFor.String() + " ago"}}
 	case actual < 0 || actual > maxCost:
 		return &quota.FieldError{Field: "actual", Allowed: "a whole number from 0 to " + strconv.Itoa(maxCost)}
 	case r.settled && r.actual != actual:

@@ -56,7 +56,7 @@ func Settle(a Agent, id string, actual *int64) error {
 // does not exist.
 func SettleOwn(a Agent, tenant, id string, actual *int64) error {
 	if a.ReservedBy(id) != tenant {
-		return &agent.UnknownIDError{FieldError: quota.FieldError{Field: "id", Allowed: "the id of a reservation of the caller's"}}
+		return &agent.UnknownIDError{FieldError: quota.FieldError{Field: "id", Allowed: "that of a reservation of the caller's"}}
 	}
 	return Settle(a, id, actual)
 }

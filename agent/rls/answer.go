@@ -223,15 +223,18 @@ func bodyOf(v verdict) []byte {
 	d := v.decision
 	p := problem{
 		Type: answer.QuotaExceeded, Title: answer.QuotaExceededTitle, Status: 429,
-		Detail: string(v.reason), Reason: v.reason, Dimension: d.Dimension, Largest: int64(d.Largest),
+		Detail: answer.Why(v.reason), Reason: v.reason, Dimension: d.Dimension, Largest: int64(d.Largest),
 		RetryAfterMs: agent.RoundUp(d.RetryIn, time.Millisecond), PolicyVersion: d.PolicyVersion, ResetMs: agent.RoundUp(d.Reset, time.Millisecond),
+	}
+	if v.reason == quota.UnknownTenant && d.PolicyVersion == 0 {
+		p.Detail = "a value of the descriptor names nobody"
 	}
 	switch {
 	case v.reason == quota.Unavailable:
 		p.Type, p.Title = answer.ReducedCapacity, answer.ReducedCapacityTitle
 	case d.Dimension != "":
 		p.Violated = []string{d.Dimension}
-		p.Detail = d.Dimension + ": " + string(v.reason)
+		p.Detail = d.Dimension + ": " + p.Detail
 	}
 	if d.PolicyVersion != 0 && !d.Limit.Unlimited {
 		limit, left := int64(d.Limit.Units), max(0, int64(d.Remaining))

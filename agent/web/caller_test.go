@@ -103,7 +103,7 @@ func TestOthersReservationsDoNotExist(t *testing.T) {
 	expect(t, verifiedPost(t, a, "settle", `{"id":"r-1","actual":1}`, "X-Api-Key", apiKey), 200, `{"id":"r-1","actual":1}`, nil)
 	for _, id := range []string{"r-2", "r-3"} {
 		expect(t, verifiedPost(t, a, "settle", `{"id":"`+id+`","actual":1}`, "X-Api-Key", apiKey), 404,
-			`{"type":"about:blank","title":"Not Found","status":404,"detail":"id: the id of a reservation of the caller's","field":"id"}`, nil)
+			`{"type":"about:blank","title":"Not Found","status":404,"detail":"id: that of a reservation of the caller's","field":"id"}`, nil)
 	}
 	if len(a.asked) != 1 {
 		t.Errorf("asked %v, want one settle", a.asked)

@@ -84,7 +84,7 @@ func post(h http.Handler, body string) *httptest.ResponseRecorder {
 // denied is the problem that a denial's members are in, and outage that of an outage's.
 func denied(members string) string {
 	why := map[string]string{
-		"exhausted": "the quota is spent", "leased_out": "what is left is with other agents", "too_large": "the cost is more than can ever pass",
+		"exhausted": "not enough is left", "leased_out": "what is left is with other agents", "too_large": "the cost is more than can ever pass",
 		"cold": "no lease has come yet", "unknown_tenant": "policy does not list the tenant",
 	}
 	var m struct{ Reason, Dimension string }

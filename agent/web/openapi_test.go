@@ -168,7 +168,7 @@ dimensions:
 - {name: tokens, kind: period, limit: 100000, period: {every: year}, class: bounded, cold: {wait: 5s, then: deny}}
 - {name: jobs, kind: concurrency, limit: 2, max_hold: 1h, class: hard, overshoot: 2, cold: {wait: 5s, then: deny}}
 operations:
-- {name: export, takes: [{dimension: exports, cost: 2}, {dimension: views}]}
+- {name: export, takes: [{dimension: exports, cost: 2}, {dimension: views}], on_deny: defer}
 `
 
 // question is one request to a real door, and the status of its answer. In its body $ is the
@@ -197,6 +197,8 @@ var questions = []question{
 	asks("take", `{"tenant":"acme","dimension":"exports","cost":10}`, 429),
 	asks("take", `{"tenant":"acme","dimension":"exports","cost":1.5}`, 400),
 	asks("take", `{"tenant":"acme","dimension":"exprots"}`, 400),
+	asks("take", `{"tenant":"acme","operation":"export","times":5}`, 429),
+	asks("take", `{"tenant":"acme","operation":"export","ticket":"018f3c3e-0000-7000-8000-000000000000"}`, 404),
 	asks("reserve", `{"tenant":"acme","dimension":"exports","estimate":100,"maximum":true}`, 429),
 	asks("reserve", `{"tenant":"acme","dimension":"tokens","estimate":100}`, 200),
 	asks("settle", `{"id":"$","actual":7}`, 200),

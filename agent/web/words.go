@@ -96,7 +96,7 @@ var statusWords = map[int]string{
 	http.StatusBadRequest:          "the request makes no sense: its field is named, and nothing was charged",
 	http.StatusUnauthorized:        "nobody knows whose the request is",
 	http.StatusForbidden:           "not this caller's to ask; with style=nginx whatever is not allowed",
-	http.StatusNotFound:            "the agent does not know the id",
+	http.StatusNotFound:            "the agent does not know the id, or the ticket is not in the line",
 	http.StatusTooManyRequests:     "denied",
 	http.StatusInternalServerError: "no decision was made",
 	http.StatusServiceUnavailable:  "an outage: the quota may have room; of /readyz: not ready",

@@ -67,12 +67,28 @@ type faultView struct {
 func newFaultView(f policy.Fault) faultView { return faultView(f) }
 
 type validateView struct {
-	Valid      bool        `json:"valid"`
-	Dimensions int         `json:"dimensions"`
-	Tenants    int         `json:"tenants"`
-	Operations int         `json:"operations"`
-	Faults     []faultView `json:"faults"`
-	Warnings   []faultView `json:"warnings"`
+	Valid       bool        `json:"valid"`
+	Dimensions  int         `json:"dimensions"`
+	Tenants     int         `json:"tenants"`
+	Operations  int         `json:"operations"`
+	Locals      int         `json:"local_limits"`
+	Descriptors int         `json:"descriptors"`
+	Faults      []faultView `json:"faults"`
+	Warnings    []faultView `json:"warnings"`
+}
+
+// holds says what a valid policy has: always its dimensions, and what else there is.
+func (v *validateView) holds() string {
+	words := count(v.Dimensions, "dimension")
+	for _, more := range []struct {
+		n     int
+		thing string
+	}{{v.Tenants, "tenant"}, {v.Operations, "operation"}, {v.Locals, "local limit"}, {v.Descriptors, "descriptor"}} {
+		if more.n > 0 {
+			words += ", " + count(more.n, more.thing)
+		}
+	}
+	return words
 }
 
 func newPolicyValidateCommand(sh *shell) *cobra.Command {
@@ -106,6 +122,7 @@ func (sh *shell) validate(files []policy.File) error {
 	view := validateView{Valid: err == nil, Faults: each(faults, newFaultView), Warnings: []faultView{}}
 	if doc != nil {
 		view.Dimensions, view.Tenants, view.Operations = len(doc.Dimensions), len(doc.Tenants), len(doc.Operations)
+		view.Locals, view.Descriptors = len(doc.Locals), len(doc.Descriptors)
 		view.Warnings = each(doc.Warnings, newFaultView)
 	}
 	shown := sh.show(view, func(w io.Writer) error {
@@ -116,11 +133,7 @@ func (sh *shell) validate(files []policy.File) error {
 		for _, warning := range doc.Warnings {
 			sh.note("warning: %s", warning.Error())
 		}
-		line := fmt.Sprintf("valid: %s, %s", count(view.Dimensions, "dimension"), count(view.Tenants, "tenant"))
-		if view.Operations > 0 {
-			line += ", " + count(view.Operations, "operation")
-		}
-		_, err := fmt.Fprintln(w, line)
+		_, err := fmt.Fprintln(w, "valid: "+view.holds())
 		return err
 	})
 	if shown != nil || view.Valid {

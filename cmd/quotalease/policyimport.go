@@ -28,9 +28,9 @@ func newPolicyImportCommand(sh *shell) *cobra.Command {
 		Long: `Import reads rule files of Envoy's rate limit service, which together are one
 configuration, and prints the policy that means the same: a dimension for each limit, or of
 what is counted by a client's address a local limit, and the descriptors that are counted on
-it, each with the file and line it comes from. What is
-not carried over, or otherwise, is noted on stderr line by line; a file that the original
-refuses is refused. It asks no server and changes nothing.`,
+it, each with the file and line it comes from. What is not carried over, or otherwise, is
+noted on stderr line by line; a file that the original refuses is refused. It asks no server
+and changes nothing.`,
 		Example: `  quotalease policy import --from envoy ratelimit/config/ > policy.yaml
   quotalease policy import --from envoy --overshoot 0.5% rules.yaml | quotalease policy validate -f -`,
 		Args: arguments(1, -1, "rule files, directories, or - for stdin"),
@@ -55,6 +55,9 @@ refuses is refused. It asks no server and changes nothing.`,
 
 // settle checks what the flags say.
 func (f *importFlags) settle() error {
+	if f.from == "" {
+		return misuse("--from: missing; allowed: %s", fromEnvoy)
+	}
 	if f.from != fromEnvoy {
 		return misuse("--from: %q; allowed: %s", f.from, fromEnvoy)
 	}

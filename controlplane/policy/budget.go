@@ -40,7 +40,7 @@ func (d *draft) checkBudget(a amounts, o Overshoot) {
 	if limit.Unlimited || !a.at.checkSum(limit.Units, budget.Units) {
 		return
 	}
-	head := fmt.Sprintf("the overshoot budget of %d (%s) is %d units", limit.Units, o, budget.Units)
+	head := fmt.Sprintf("the overshoot budget of %d (%s) is %s", limit.Units, o, unitsOf(budget.Units))
 	switch {
 	case limit.Units == 0: // denies everything anyway
 	case budget.Units == 0:
@@ -51,6 +51,13 @@ func (d *draft) checkBudget(a amounts, o Overshoot) {
 	case budget.Units < fewUnits:
 		a.at.warn(head + ": with more agents than that, every take goes to the exact lane")
 	}
+}
+
+func unitsOf(n quota.Units) string {
+	if n == 1 {
+		return "1 unit"
+	}
+	return fmt.Sprintf("%d units", n)
 }
 
 // RoundTrip is the time from an ask to its answer that warnings assume: two regions a

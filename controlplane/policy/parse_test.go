@@ -341,6 +341,7 @@ func TestWarningsSayWhatHasNoEffect(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		swap("limit", "limit: 99"):                              "policy.yaml:4: dimensions[0].limit: the overshoot budget of 99 (1%) is 0 units: every take goes to the exact lane",
+		swap("limit", "limit: 100"):                             "policy.yaml:4: dimensions[0].limit: the overshoot budget of 100 (1%) is 1 unit: with more agents than that, every take goes to the exact lane",
 		swap("limit", "limit: 900"):                             "policy.yaml:4: dimensions[0].limit: the overshoot budget of 900 (1%) is 9 units: with more agents than that, every take goes to the exact lane",
 		swap("limit", "limit: 0"):                               "",
 		swap("limit", "limit: 1000"):                            "",

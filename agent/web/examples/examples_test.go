@@ -14,13 +14,6 @@ import (
 	"github.com/quotalease/quotalease/agent/web"
 )
 
-const policy = `
-dimensions:
-- {name: calls, kind: rate, limit: 1/s, burst: 2, class: hard, overshoot: 2, cold: {wait: 500ms, then: deny}}
-- {name: exports, kind: period, limit: 10, period: {every: year}, class: hard, cold: {wait: 5s, then: deny}}
-- {name: tokens, kind: period, limit: 100000, period: {every: year}, class: bounded, cold: {wait: 5s, then: deny}}
-`
-
 var want = regexp.MustCompile(`^two calls: allowed
 two more: exhausted, again in [12] s
 two more: allowed
@@ -36,7 +29,11 @@ $`)
 // Every example does the same against a real agent's door, on a port of the loopback.
 func TestEveryLanguage(t *testing.T) {
 	t.Parallel()
-	control, err := agenttest.Start(policy)
+	policy, err := os.ReadFile("policy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	control, err := agenttest.Start(string(policy))
 	if err != nil {
 		t.Fatal(err)
 	}

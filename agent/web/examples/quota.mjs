@@ -1,5 +1,6 @@
 // A quota from Node: take and wait when told to, take once though asked twice, and reserve what
-// is not known yet. It needs an agent, Node 18 and no packages: node quota.mjs [TENANT]
+// is not known yet. It needs an agent with the limits of policy.yaml, Node 18 and no packages:
+// node quota.mjs [TENANT]
 
 import { setTimeout as sleep } from "node:timers/promises";
 

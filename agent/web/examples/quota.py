@@ -1,5 +1,6 @@
 """A quota from Python: take and wait when told to, take once though asked twice, and reserve
-what is not known yet. It needs an agent and no packages: python3 quota.py [TENANT]"""
+what is not known yet. It needs an agent with the limits of policy.yaml and no packages:
+python3 quota.py [TENANT]"""
 
 import json
 import os

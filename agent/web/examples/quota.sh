@@ -1,6 +1,7 @@
 #!/bin/sh
 # A quota from a shell: take and wait when told to, take once though asked twice, and reserve
-# what is not known yet. It needs curl and an agent: sh quota.sh [TENANT]
+# what is not known yet. It needs curl and an agent with the limits of policy.yaml:
+# sh quota.sh [TENANT]
 set -eu
 door=${QUOTALEASE:-http://127.0.0.1:7611}
 tenant=${1:-acme}
