@@ -57,11 +57,11 @@ func (a *Agent) TakeKeys(ctx context.Context, takes []KeyTake) (at int, d Decisi
 	case len(keys) == 0:
 		leased = nil
 	}
-	d, denied, err := a.guarded(ctx, p, charges, leased)
-	if denied >= 0 && err == nil {
+	d, decided, err := a.guarded(ctx, p, charges, leased)
+	if decided >= 0 && err == nil {
 		at = max(0, slices.IndexFunc(takes, func(t KeyTake) bool {
 			own, _ := t.charge(p, nil) // was well a moment ago
-			return slices.ContainsFunc(own, func(c local.Charge) bool { return c.Same(&charges[denied]) })
+			return slices.ContainsFunc(own, func(c local.Charge) bool { return c.Same(&charges[decided]) })
 		}))
 	}
 	return at, d, err

@@ -246,8 +246,8 @@ func ValidateTenants(charges []Charge) error {
 // Verdict is what the limits say together.
 type Verdict struct {
 	Denied   *Limit // which denied; nil: all allowed, or had not been asked
-	At       int    // where its charge is
 	Tightest *Limit // allowed: the one with the least left
+	At       int    // where the charge of the one that denied is, or of the tightest
 	Outcome  Outcome
 	Answer   Answer        // of the one that denied, or of the tightest
 	Delay    time.Duration // allowed: until its turn comes
@@ -274,7 +274,7 @@ func (s *Set) Take(now time.Duration, c *Caller, charges []Charge, patience time
 		}
 		v.Delay = max(v.Delay, a.Delay)
 		if v.Tightest == nil || a.Left < v.Answer.Left {
-			v.Tightest, v.Answer = ch.limiter.limit(), a
+			v.Tightest, v.At, v.Answer = ch.limiter.limit(), i, a
 		}
 	}
 	return v, nil
