@@ -340,9 +340,10 @@ func outcomeOf(l *Limit, a Answer, cost int64) Outcome {
 	return Spent
 }
 
-// GiveBack undoes what was taken: units, as far as they still count, and slots.
+// GiveBack undoes what was taken: units, as far as they still count, and slots. What was taken last
+// goes first, since two charges may turn out to be of one count.
 func (s *Set) GiveBack(now time.Duration, charges []Charge) {
-	for i := range charges {
+	for i := len(charges) - 1; i >= 0; i-- {
 		ch := &charges[i]
 		if e := ch.units; e != nil {
 			ch.limiter.units.relock(e)
