@@ -167,6 +167,9 @@ func (p *Plan) Operation(charges []Charge, tenant, name string, times int64) []C
 	return charges
 }
 
+// Has reports that there is a limit of a name.
+func (p *Plan) Has(name string) bool { return p.byName[name] != nil }
+
 // Limit adds a limit by its name, if there is one. It counts who makes the request, or, if that is
 // somebody else, caller.
 func (p *Plan) Limit(charges []Charge, tenant, name string, caller *Caller, cost int64) ([]Charge, bool) {
