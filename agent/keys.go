@@ -35,6 +35,7 @@ func (a *Agent) TakeKeys(ctx context.Context, takes []KeyTake) (at int, d Decisi
 	if err != nil {
 		return 0, Decision{}, err
 	}
+	p = a.planFor(p, takes)
 	var charges []local.Charge
 	var keys []core.KeyCost
 	for i := range takes {
@@ -57,11 +58,11 @@ func (a *Agent) TakeKeys(ctx context.Context, takes []KeyTake) (at int, d Decisi
 	case len(keys) == 0:
 		leased = nil
 	}
-	d, denied, err := a.guarded(ctx, p, charges, leased)
-	if denied >= 0 && err == nil {
+	d, decided, err := a.guarded(ctx, p, charges, leased)
+	if decided >= 0 && err == nil {
 		at = max(0, slices.IndexFunc(takes, func(t KeyTake) bool {
 			own, _ := t.charge(p, nil) // was well a moment ago
-			return slices.ContainsFunc(own, func(c local.Charge) bool { return c.Same(&charges[denied]) })
+			return slices.ContainsFunc(own, func(c local.Charge) bool { return c.Same(&charges[decided]) })
 		}))
 	}
 	return at, d, err
@@ -84,6 +85,18 @@ func validateKeyTakes(takes []KeyTake) error {
 		}
 	}
 	return nil
+}
+
+// planFor returns p or, if that lacks a local limit that a take names, the one in force when the core
+// is at rest: whoever read a rule of a policy that is just being adopted is ahead of its limits.
+func (a *Agent) planFor(p *local.Plan, takes []KeyTake) *local.Plan {
+	ahead := func(t KeyTake) bool { return t.Local && (p == nil || !p.Has(t.Key.Dimension)) }
+	if !slices.ContainsFunc(takes, ahead) {
+		return p
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return cmp.Or(a.local.Plan(), p)
 }
 
 // charge adds the local limits that a take is under.
@@ -229,7 +242,7 @@ func (a *Agent) lookLocal(take *KeyTake) (Decision, error) {
 
 // chargesOfLocal is what a take of a local limit is charged by the limits in force.
 func (a *Agent) chargesOfLocal(take *KeyTake) (*local.Plan, []local.Charge, error) {
-	p := a.local.Plan()
+	p := a.planFor(a.local.Plan(), []KeyTake{*take})
 	if p == nil {
 		return nil, nil, errNoLocal
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,4 +165,43 @@ func TestDescriptorsOutliveARestartInAnOutage(t *testing.T) {
 		}
 		up.cut(false)
 	})
+}
+
+// A rule is read as soon as its policy is adopted. Its local limit decides, although it is put in
+// force a moment later.
+func TestO4ARuleThatIsAheadOfItsLocalLimit(t *testing.T) {
+	t.Parallel()
+	a, err := New(Config{Name: "a", Region: "eu"}, newFakeUplink())
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := takeOf("acme", "mine", 1)
+	one.Local = true
+	for name, ask := range map[string]func() (Decision, error){
+		"take":   func() (Decision, error) { _, d, err := a.TakeKeys(t.Context(), []KeyTake{one}); return d, err },
+		"shadow": func() (Decision, error) { return a.TakeShadow(t.Context(), one) },
+		"peek":   func() (Decision, error) { d, known := a.Known(one); d.Allowed = d.Allowed && known; return d, nil },
+	} {
+		if err := a.local.Apply(a.now(), &pb.Catalogue{PolicyVersion: 1}); err != nil {
+			t.Fatal(err)
+		}
+		a.mu.Lock() // as who takes in the answer to a Sync
+		began, answer := make(chan struct{}), make(chan string, 1)
+		go func() {
+			close(began)
+			d, err := ask()
+			answer <- fmt.Sprint(d.Allowed, " ", err)
+		}()
+		<-began
+		for range 1_000 {
+			runtime.Gosched()
+		}
+		if err := a.local.Apply(a.now(), &pb.Catalogue{PolicyVersion: 2, LocalLimits: []*pb.LocalLimit{localLimit("token_bucket", 5)}}); err != nil {
+			t.Fatal(err)
+		}
+		a.mu.Unlock()
+		if got := <-answer; got != "true <nil>" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
 }

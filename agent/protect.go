@@ -62,9 +62,9 @@ func (a *Agent) guard(ctx context.Context, p *local.Plan, charges []local.Charge
 	return d, err
 }
 
-// guarded is guard that also says which of the charges denied, -1 if none did. Without leased the
+// guarded is guard that also says which of the charges decided, -1 if none did. Without leased the
 // local limits decide alone.
-func (a *Agent) guarded(ctx context.Context, p *local.Plan, charges []local.Charge, leased func() (Decision, error)) (_ Decision, denied int, _ error) {
+func (a *Agent) guarded(ctx context.Context, p *local.Plan, charges []local.Charge, leased func() (Decision, error)) (_ Decision, decided int, _ error) {
 	if local.NeedsSlots(charges) {
 		return Decision{}, -1, needsSlots("dimension")
 	}
@@ -73,7 +73,7 @@ func (a *Agent) guarded(ctx context.Context, p *local.Plan, charges []local.Char
 		return a.localDenial(p, &v), v.At, err
 	}
 	if leased == nil {
-		return localDecision(p, &v), -1, a.turn(ctx, v.Delay)
+		return localDecision(p, &v), v.At, a.turn(ctx, v.Delay)
 	}
 	kept := false
 	defer a.giveBackUnless(&kept, charges)

@@ -114,6 +114,11 @@ func TestALocalLimitCountsWhatItsRuleTakesFromTheDescriptor(t *testing.T) {
 			{asked("edge", "path=/v1/x,user=,token=s3cret"), "OVER_LIMIT unknown_tenant | OVER_LIMIT"},
 			{asked("edge", "watched=nobody"), "OK | OK"},
 		},
+		"each is told of its own limit": {
+			{asked("edge", "all=requests", "remote_address=203.0.113.7"), "OK | OK backend 4/UNKNOWN left 3 | OK per_client 3/HOUR left 2"},
+			{asked("edge", "remote_address=203.0.113.8", "remote_address=203.0.113.7"), "OK | OK per_client 3/HOUR left 2 | OK per_client 3/HOUR left 1"},
+			{asked("edge", "guarded=acme", "remote_address=203.0.113.7"), "OK | OK guarded 10/HOUR left 9 | OK per_client 3/HOUR left 0"},
+		},
 		"two of one request": {
 			{asked("edge", "remote_address=203.0.113.7", "remote_address=203.0.113.7"), "OK | OK per_client 3/HOUR left 1 | OK per_client 3/HOUR left 1"},
 			{asked("edge", "remote_address=203.0.113.7", "remote_address=203.0.113.8"), "OK | OK per_client 3/HOUR left 0 | OK per_client 3/HOUR left 2"},

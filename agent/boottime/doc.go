@@ -30,6 +30,7 @@
 //
 //   - A reading is the kernel's boot time, on any goroutine and beside signals, and allocates
 //     nothing. (TestReadingsAreTheKernels, TestSignalsAndSmallStacks, TestAReadingAllocatesNothing)
+//   - A kernel whose vDSO does not read the boot clock is not called. (TestOldKernelsAreNotCalled)
 //   - Of a sampled clock: a suspend shows in the first reading after it. (TestC2Suspend)
 //   - A wall clock that steps changes nothing. (TestC5WallClockStepsBack)
 //   - Readings between samples make no system call. (TestReadingsBetweenSamplesMakeNoSystemCall)

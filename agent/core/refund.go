@@ -36,6 +36,12 @@ func (c *Core) refundLate(now Instant, k *Key, l *Lease, units int64) {
 	if l.life != c.life {
 		return
 	}
+	if !k.known() { // the taker was held up for so long that its key was forgotten
+		if k = c.admit(now, k.ID, k.dim()); k == nil {
+			return // too many: it stays charged
+		}
+		defer c.tend(now, k)
+	}
 	if l.gone { // its last word has one more word after it
 		l.gone = false
 		k.past -= l.leased()

@@ -96,7 +96,7 @@ func (b *bucket) clone() core                 { c := *b; return &c }
 // still in the queue.
 type leaky struct {
 	tokenbucket.Bucket
-	taken int64 // how many were let in
+	taken int64 // how many were let in, and not given back from the end
 }
 
 func (q *leaky) take(now time.Duration, cost quota.Units, patience time.Duration) Answer {
@@ -118,6 +118,7 @@ func (q *leaky) take(now time.Duration, cost quota.Units, patience time.Duration
 // those have been told their times.
 func (q *leaky) giveBack(now time.Duration, cost quota.Units, mark int64) {
 	if mark == q.taken {
+		q.taken--
 		_ = q.Refund(now, cost) // costs are never negative
 	}
 }

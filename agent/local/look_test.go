@@ -34,6 +34,29 @@ func TestALimitCountsWhomItIsTold(t *testing.T) {
 	}
 }
 
+// Two addresses of one network are one customer, however they are written: of a request that has
+// both, all goes back.
+func TestR1_10WhatOneCountGaveTwiceGoesBack(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range Algorithms[:5] {
+		t.Run(string(algorithm), func(t *testing.T) {
+			t.Parallel()
+			s := setOf(t, wire("l", string(algorithm), 5, 10*time.Second, by("address")))
+			var charges []Charge
+			for _, address := range []string{"2001:db8::1", "2001:db8::2", "2001:db8:0::2"} {
+				charges, _ = s.Plan().Limit(charges, "acme", "l", &Caller{Address: address}, 1)
+			}
+			if v, err := s.Take(0, &Caller{}, charges, forever); err != nil || v.Denied != nil || v.Answer.Left != 2 {
+				t.Fatalf("%+v, %v", v, err)
+			}
+			s.GiveBack(0, charges)
+			if v, err := s.Look(0, &charges[0]); err != nil || v.Answer.Left != 5 {
+				t.Errorf("%d of 5 are left", v.Answer.Left)
+			}
+		})
+	}
+}
+
 func TestALookTakesNothing(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range Algorithms[:5] {

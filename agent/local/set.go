@@ -172,6 +172,9 @@ func (p *Plan) Operation(charges []Charge, tenant, name string, times int64) []C
 	return charges
 }
 
+// Has reports that there is a limit of a name.
+func (p *Plan) Has(name string) bool { return p.byName[name] != nil }
+
 // Limit adds a limit by its name, if there is one. It counts who makes the request, or, if that is
 // somebody else, caller.
 func (p *Plan) Limit(charges []Charge, tenant, name string, caller *Caller, cost int64) ([]Charge, bool) {
@@ -251,8 +254,8 @@ func ValidateTenants(charges []Charge) error {
 // Verdict is what the limits say together.
 type Verdict struct {
 	Denied   *Limit // which denied; nil: all allowed, or had not been asked
-	At       int    // where its charge is
 	Tightest *Limit // allowed: the one with the least left
+	At       int    // where the charge of the one that denied is, or of the tightest
 	Outcome  Outcome
 	Answer   Answer        // of the one that denied, or of the tightest
 	Delay    time.Duration // allowed: until its turn comes
@@ -279,7 +282,7 @@ func (s *Set) Take(now time.Duration, c *Caller, charges []Charge, patience time
 		}
 		v.Delay = max(v.Delay, a.Delay)
 		if v.Tightest == nil || a.Left < v.Answer.Left {
-			v.Tightest, v.Answer = ch.limiter.limit(), a
+			v.Tightest, v.At, v.Answer = ch.limiter.limit(), i, a
 		}
 	}
 	return v, nil
@@ -345,9 +348,10 @@ func outcomeOf(l *Limit, a Answer, cost int64) Outcome {
 	return Spent
 }
 
-// GiveBack undoes what was taken: units, as far as they still count, and slots.
+// GiveBack undoes what was taken: units, as far as they still count, and slots. What was taken last
+// goes first, since two charges may turn out to be of one count.
 func (s *Set) GiveBack(now time.Duration, charges []Charge) {
-	for i := range charges {
+	for i := len(charges) - 1; i >= 0; i-- {
 		ch := &charges[i]
 		if e := ch.units; e != nil {
 			ch.limiter.units.relock(e)
