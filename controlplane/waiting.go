@@ -40,7 +40,7 @@ func (c *ControlPlane) ListWaiting(ctx context.Context, m *pb.ListWaitingRequest
 	for _, w := range found {
 		to := &pb.Waiting{
 			TicketId: w.ID.Bytes(), Tenant: w.Line.Tenant, Operation: w.Line.Operation, Place: int64(w.Place), Times: w.Times,
-			SinceUs: micros(w.JoinedAt), AskedAtUs: micros(w.AskedAt), AskAgainUs: micros(w.AskAt()), AskByUs: micros(w.AskBy),
+			SinceUs: micros(w.JoinedAt), AskedAtUs: micros(w.AskedAt), AskAgainUs: micros(w.AskAt(int(w.Place))), AskByUs: micros(w.AskBy),
 			ExpiresAtUs: micros(w.EndsAt),
 		}
 		if op, known := s.Operation(w.Line.Operation); known {

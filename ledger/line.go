@@ -31,8 +31,15 @@ type Ticket struct {
 	EndsAt   time.Time // too old from then on
 }
 
-// AskAt is when its caller was told to ask again.
-func (t *Ticket) AskAt() time.Time { return t.AskBy.Add(-LinePatience) }
+// AskAt is when its caller is told to ask again, from place i: sooner, as a rule, than it has to
+// keep its place.
+func (t *Ticket) AskAt(i int) time.Time {
+	must := t.AskBy.Add(-LinePatience)
+	if soon := t.AskedAt.Add(news(i)); soon.Before(must) {
+		return soon
+	}
+	return must
+}
 
 // Lapsed reports a ticket that is too old, or whose caller has vanished.
 func (t *Ticket) Lapsed(now time.Time) bool { return !now.Before(t.AskBy) || !now.Before(t.EndsAt) }
@@ -70,7 +77,21 @@ const (
 	lineFirst = 100 * time.Millisecond // the least that a caller waits before it asks again
 	lineEach  = 20 * time.Millisecond  // and more, for each ticket before it
 	lineMost  = 30 * time.Second       // that adds up to, at most
+
+	lineNews  = time.Minute // the longest that the first in line wait before they ask again
+	lineHeads = 16          // so many are the first
 )
+
+// behind is how much later than the first the ticket at place i comes.
+func behind(i int) time.Duration { return min(lineFirst+time.Duration(i)*lineEach, lineMost) }
+
+// news is the longest that the ticket at place i waits before it asks again. A limit that is raised
+// and a credit come when nobody was told, and the units must not lie idle until a window ends: the
+// first look every minute, who is further back as much more rarely as more are before it. So a line
+// of ten thousand asks about two times a second, all together.
+func news(i int) time.Duration {
+	return lineNews*time.Duration(max(i, lineHeads))/lineHeads + behind(i)
+}
 
 // joinWithin is how old the id of a new ticket may be. A join that was delayed for longer is
 // one that nobody waits for any more.
@@ -178,15 +199,17 @@ func (l *Line) find(id ID) int {
 // itself, so that several may go at once and none takes what another is before it for. The
 // head always may: whether it passes is for the quotas to say, and nobody else would ask.
 func (l *Line) stand(i int, o Opening) Standing {
+	var wait time.Duration
 	t := &l.tickets[i]
 	s := Standing{Place: i, Waiting: len(l.tickets), ExpiresIn: t.EndsAt.Sub(l.now)}
 	s.Admitted = !o.Denied && (i == 0 || l.upTo(i) <= o.Room)
 	if !s.Admitted {
-		s.RetryIn = max(o.Wait, 0) + min(lineFirst+time.Duration(i)*lineEach, lineMost)
+		wait = max(o.Wait, 0) + behind(i)
 		// Who would come when it is too old comes once more before.
-		s.RetryIn = min(s.RetryIn, max(s.ExpiresIn/2, lineFirst))
+		wait = min(wait, max(s.ExpiresIn/2, lineFirst))
 	}
-	t.AskedAt, t.AskBy = l.now, l.now.Add(s.RetryIn+LinePatience)
+	t.AskedAt, t.AskBy = l.now, l.now.Add(wait+LinePatience)
+	s.RetryIn = t.AskAt(i).Sub(l.now)
 	l.put[t.Seq] = true
 	return s
 }

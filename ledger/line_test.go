@@ -275,8 +275,16 @@ func checkStanding(t *rapid.T, now time.Time, model []modelTicket, at int, o led
 	if s.Place != at || s.Waiting != len(model) || s.Admitted != admitted || s.Gone || s.ExpiresIn != left {
 		t.Fatalf("ticket %d of %d, with room for %d of %d: %+v", at, len(model), o.Room, sum, s)
 	}
-	if s.Admitted != (s.RetryIn == 0) || !admitted && s.RetryIn < o.Wait && s.RetryIn < left/2 {
-		t.Fatalf("told to ask in %s: %+v", s.RetryIn, o)
+	// It keeps its place until there is room, and its turn, as far as anybody knows now; but it is
+	// told to look sooner, in case a limit is raised: of the first sixteen each minute.
+	var wait, told time.Duration
+	if !admitted {
+		turn := min(100*time.Millisecond+time.Duration(at)*20*time.Millisecond, 30*time.Second)
+		wait = min(o.Wait+turn, max(left/2, 100*time.Millisecond))
+		told = min(wait, max(time.Minute, time.Duration(at)*time.Minute/16)+turn)
 	}
-	model[at].askBy = now.Add(s.RetryIn + ledger.LinePatience)
+	if s.RetryIn != told {
+		t.Fatalf("ticket %d is told to ask in %s, want %s: %+v", at, s.RetryIn, told, o)
+	}
+	model[at].askBy = now.Add(wait + ledger.LinePatience)
 }
