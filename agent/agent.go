@@ -153,6 +153,9 @@ func (a *Agent) Take(ctx context.Context, tenant, dimension string, cost int64) 
 	if err != nil {
 		return Decision{}, err
 	}
+	if !p.Limits(dimension) {
+		return a.takeLeased(ctx, tenant, dimension, cost)
+	}
 	var room [localRoom]local.Charge
 	if charges := p.Dimension(room[:0], quota.Key{Tenant: tenant, Dimension: dimension}, cost, 1); cost > 0 && len(charges) > 0 {
 		return a.guard(ctx, p, charges, func() (Decision, error) { return a.takeLeased(ctx, tenant, dimension, cost) })
@@ -163,14 +166,35 @@ func (a *Agent) Take(ctx context.Context, tenant, dimension string, cost int64) 
 // takeLeased takes from what is leased, or as policy says without a lease.
 func (a *Agent) takeLeased(ctx context.Context, tenant, dimension string, cost int64) (Decision, error) {
 	id := quota.Key{Tenant: tenant, Dimension: dimension}
-	if k := a.table.Find(id); k != nil {
-		t := k.Take(a.now(), cost)
-		if t.Allowed || t.Denied {
-			a.noteFast(k, &t, cost)
-			return decision(dimension, &t), nil
-		}
+	k := a.table.Find(id)
+	if k == nil {
+		d, _, err := a.await(ctx, id, cost)
+		return d, err
 	}
-	d, _, err := a.await(ctx, id, cost)
+	now := a.now()
+	if s, ok := k.Spend(now, cost); ok {
+		return a.spent(k, now, s), nil
+	}
+	return a.takeElse(ctx, k, now, cost)
+}
+
+// spent is the answer to a take from units in hand.
+func (a *Agent) spent(k *core.Key, now core.Instant, s core.Spent) Decision {
+	if s.Low {
+		a.low(k)
+	}
+	d := known(k.ID.Dimension, s.Answer(now))
+	d.Allowed = true
+	return d
+}
+
+// takeElse takes by what is remembered of a key that has too little in hand, or asks.
+func (a *Agent) takeElse(ctx context.Context, k *core.Key, now core.Instant, cost int64) (Decision, error) {
+	if t := k.Take(now, cost); t.Allowed || t.Denied {
+		a.noteFast(k, &t, cost)
+		return decision(k.ID.Dimension, &t), nil
+	}
+	d, _, err := a.await(ctx, k.ID, cost)
 	return d, err
 }
 

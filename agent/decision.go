@@ -56,12 +56,15 @@ func ValidateCost(cost int64) error {
 }
 
 func decision(dimension string, t *core.Taken) Decision {
-	d := Decision{
-		Allowed: t.Allowed, Dimension: dimension, Reason: t.Reason, Limit: quota.LimitOf(quota.Units(t.Limit)),
-		Remaining: quota.Units(t.Remaining), RetryIn: t.RetryIn, Reset: t.Reset, Window: t.Window,
-		Largest: quota.Units(t.Largest), PolicyVersion: t.Version,
-	}
-	if t.Limit < 0 {
+	d := known(dimension, t.Answer)
+	d.Allowed, d.Reason, d.RetryIn, d.Largest = t.Allowed, t.Reason, t.RetryIn, quota.Units(t.Largest)
+	return d
+}
+
+// known is what is said of a key whatever the verdict.
+func known(dimension string, k core.Answer) Decision {
+	d := Decision{Dimension: dimension, Remaining: quota.Units(k.Remaining), Reset: k.Reset, Window: k.Window, PolicyVersion: k.Version}
+	if d.Limit.Units = quota.Units(k.Limit); k.Limit < 0 {
 		d.Limit = quota.NoLimit
 	}
 	return d

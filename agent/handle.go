@@ -35,9 +35,9 @@ func (h *Handle) Take(ctx context.Context, cost int64) (Decision, error) {
 	// sealed, but what it knew of denials may be over.
 	k, free := h.key.Load(), h.free.Load()
 	if k != nil && free != nil && free == h.a.local.Plan() && cost > 0 && cost <= MaxCost {
-		if t := k.Take(h.a.now(), cost); t.Allowed {
-			h.a.noteFast(k, &t, cost)
-			return decision(h.id.Dimension, &t), nil
+		now := h.a.now()
+		if s, ok := k.Spend(now, cost); ok {
+			return h.a.spent(k, now, s), nil
 		}
 	}
 	d, err := h.a.Take(ctx, h.id.Tenant, h.id.Dimension, cost)

@@ -46,8 +46,8 @@ func (k *Key) view() *view     { return k.front.Load().view }
 func (k *Key) dim() *Dimension { return k.front.Load().dim }
 
 // answer says what is known beside the verdict. What has no limit has no remaining either.
-func (f *front) answer(now Instant, inHand int64) Taken {
-	t := Taken{Remaining: max(0, inHand), Limit: f.limit, Version: f.version, Window: f.length}
+func (f *front) answer(now Instant, inHand int64) Answer {
+	t := Answer{Remaining: max(0, inHand), Limit: f.limit, Version: f.version, Window: f.length}
 	switch {
 	case f.windowEnd > now:
 		t.Reset = f.windowEnd - now

@@ -85,25 +85,43 @@ type unleased struct {
 
 type windowID struct{ start, end int64 }
 
-// Taken is what a fast take answers: allowed, missed (see the core), or a remembered denial.
-type Taken struct {
-	Allowed   bool
-	Denied    bool
-	Low       bool // the caller tells the core
-	Reason    quota.Reason
+// Answer is what is known of a key beside a verdict.
+type Answer struct {
+	Limit     int64 // -1: unlimited
 	Remaining int64
-	Limit     int64
-	Largest   int64
-	RetryIn   Instant
 	Reset     Instant
 	Window    time.Duration
 	Version   int64
+}
+
+// Taken is what a fast take answers: allowed, missed (see the core), or a remembered denial.
+type Taken struct {
+	Answer
+	Allowed bool
+	Denied  bool
+	Low     bool // the caller tells the core
+	Reason  quota.Reason
+	Largest int64
+	RetryIn Instant
 
 	lease *Lease // which the units came from
 }
 
-// Take spends cost from a lease in hand, or finds a remembered denial, without a lock.
-func (k *Key) Take(now Instant, cost int64) Taken {
+// Spent is what a take found in hand: small enough to be returned in registers, which is what
+// most takes need.
+type Spent struct {
+	Low bool // the caller tells the core
+
+	front *front
+	lease *Lease // which the units came from
+	left  int64
+}
+
+// Answer is what is known of the key beside the verdict, at the moment of the take.
+func (s Spent) Answer(now Instant) Answer { return s.front.answer(now, s.left) }
+
+// Spend takes cost from a lease in hand, if one covers it, without a lock.
+func (k *Key) Spend(now Instant, cost int64) (s Spent, ok bool) {
 	f := k.front.Load()
 	for i, l := range f.leases {
 		if !l.live(now) {
@@ -117,12 +135,20 @@ func (k *Key) Take(now Instant, cost int64) Taken {
 		if !ok || cost == 0 && left <= kept { // a peek asks whether a take would pass
 			continue
 		}
-		t := f.answer(now, left-kept)
-		t.Allowed, t.lease = true, l
-		if left <= l.low && cost > 0 && !k.lowSent.Load() && newest(now, f.leases[i+1:]) && k.lowSent.CompareAndSwap(false, true) {
-			t.Low = true
-		}
-		return t
+		return Spent{front: f, lease: l, left: left - kept, Low: left <= l.low && cost > 0 && k.tells(now, f.leases[i+1:])}, true
+	}
+	return Spent{}, false
+}
+
+// tells reports that the taker who asks is the one to tell that the newest lease is low.
+func (k *Key) tells(now Instant, behind []*Lease) bool {
+	return !k.lowSent.Load() && newest(now, behind) && k.lowSent.CompareAndSwap(false, true)
+}
+
+// Take spends cost from a lease in hand, or finds a remembered denial, without a lock.
+func (k *Key) Take(now Instant, cost int64) Taken {
+	if s, ok := k.Spend(now, cost); ok {
+		return Taken{Answer: s.Answer(now), Allowed: true, Low: s.Low, lease: s.lease}
 	}
 	if cost == 0 { // a peek waits for nothing
 		if d := k.denies(now, 1); d != nil {
@@ -203,13 +229,15 @@ func (c *Core) Known(now Instant, id quota.Key) Taken {
 		return k.answer(now, k.left(now))
 	}
 	if dim, ok := c.Dimension(id.Dimension); ok {
-		return Taken{Limit: dim.Limit, Version: dim.version}
+		return Taken{Answer: Answer{Limit: dim.Limit, Version: dim.version}}
 	}
 	return Taken{}
 }
 
 // answer fills in what is known of the key beside the verdict.
-func (k *Key) answer(now Instant, inHand int64) Taken { return k.front.Load().answer(now, inHand) }
+func (k *Key) answer(now Instant, inHand int64) Taken {
+	return Taken{Answer: k.front.Load().answer(now, inHand)}
+}
 
 // left is what is in hand for this moment's window, all live leases together; of a trickle
 // also what is still to come.

@@ -153,6 +153,9 @@ type Charge struct {
 // Dimension adds the limits of a take from a key's dimension. times is how often the whole request
 // asks for what it asks for. Nothing is taken yet.
 func (p *Plan) Dimension(charges []Charge, key quota.Key, cost, times int64) []Charge {
+	if len(p.dimensions) == 0 {
+		return charges
+	}
 	for _, l := range p.dimensions[quota.BaseDimension(key.Dimension)] {
 		charges = l.charge(charges, key.Tenant, nil, cost, times)
 	}
@@ -161,7 +164,7 @@ func (p *Plan) Dimension(charges []Charge, key quota.Key, cost, times int64) []C
 
 // Limits reports that takes from a dimension are under a limit.
 func (p *Plan) Limits(dimension string) bool {
-	return len(p.dimensions[quota.BaseDimension(dimension)]) > 0
+	return len(p.dimensions) > 0 && len(p.dimensions[quota.BaseDimension(dimension)]) > 0
 }
 
 // Operation adds the limits that a tenant's operation itself is under.
