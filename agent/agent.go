@@ -145,16 +145,39 @@ func setDefault(d *time.Duration, value time.Duration) {
 // spent without a lock or a message; a key without units waits as its policy says, and never
 // beyond ctx's deadline. The error is *quota.FieldError for a request that makes no sense,
 // *UnavailableError for an outage, ErrStopped, or ctx's.
-func (a *Agent) Take(ctx context.Context, tenant, dimension string, cost int64) (Decision, error) {
+func (a *Agent) Take(ctx context.Context, tenant, dimension string, cost int64) (d Decision, err error) {
+	if p := a.local.Plan(); p != nil && !p.Limits(dimension) && cost >= 0 && cost <= MaxCost {
+		if k := a.table.Find(quota.Key{Tenant: tenant, Dimension: dimension}); k != nil && a.spend(k, cost, &d) {
+			return d, nil
+		}
+	}
+	return a.takeGuarded(ctx, tenant, dimension, cost)
+}
+
+// spend takes from units in hand, and writes the answer where the caller will have it: to copy it
+// costs as much as the take.
+func (a *Agent) spend(k *core.Key, cost int64, d *Decision) bool {
+	now := a.now()
+	s, ok := k.Spend(now, cost)
+	if !ok {
+		return false
+	}
+	if s.Low {
+		a.low(k)
+	}
+	d.Allowed = true
+	d.know(k.ID.Dimension, s.Answer(now))
+	return true
+}
+
+// takeGuarded is Take of what is not simply in hand.
+func (a *Agent) takeGuarded(ctx context.Context, tenant, dimension string, cost int64) (Decision, error) {
 	if err := ValidateCost(cost); err != nil {
 		return Decision{}, err
 	}
 	p, err := a.localPlan(ctx, tenant, dimension)
 	if err != nil {
 		return Decision{}, err
-	}
-	if !p.Limits(dimension) {
-		return a.takeLeased(ctx, tenant, dimension, cost)
 	}
 	var room [localRoom]local.Charge
 	if charges := p.Dimension(room[:0], quota.Key{Tenant: tenant, Dimension: dimension}, cost, 1); cost > 0 && len(charges) > 0 {
@@ -171,30 +194,11 @@ func (a *Agent) takeLeased(ctx context.Context, tenant, dimension string, cost i
 		d, _, err := a.await(ctx, id, cost)
 		return d, err
 	}
-	now := a.now()
-	if s, ok := k.Spend(now, cost); ok {
-		return a.spent(k, now, s), nil
-	}
-	return a.takeElse(ctx, k, now, cost)
-}
-
-// spent is the answer to a take from units in hand.
-func (a *Agent) spent(k *core.Key, now core.Instant, s core.Spent) Decision {
-	if s.Low {
-		a.low(k)
-	}
-	d := known(k.ID.Dimension, s.Answer(now))
-	d.Allowed = true
-	return d
-}
-
-// takeElse takes by what is remembered of a key that has too little in hand, or asks.
-func (a *Agent) takeElse(ctx context.Context, k *core.Key, now core.Instant, cost int64) (Decision, error) {
-	if t := k.Take(now, cost); t.Allowed || t.Denied {
+	if t := k.Take(a.now(), cost); t.Allowed || t.Denied {
 		a.noteFast(k, &t, cost)
-		return decision(k.ID.Dimension, &t), nil
+		return decision(dimension, &t), nil
 	}
-	d, _, err := a.await(ctx, k.ID, cost)
+	d, _, err := a.await(ctx, id, cost)
 	return d, err
 }
 

@@ -56,18 +56,18 @@ func ValidateCost(cost int64) error {
 }
 
 func decision(dimension string, t *core.Taken) Decision {
-	d := known(dimension, t.Answer)
-	d.Allowed, d.Reason, d.RetryIn, d.Largest = t.Allowed, t.Reason, t.RetryIn, quota.Units(t.Largest)
+	d := Decision{Allowed: t.Allowed, Reason: t.Reason, RetryIn: t.RetryIn, Largest: quota.Units(t.Largest)}
+	d.know(dimension, t.Answer)
 	return d
 }
 
-// known is what is said of a key whatever the verdict.
-func known(dimension string, k core.Answer) Decision {
-	d := Decision{Dimension: dimension, Remaining: quota.Units(k.Remaining), Reset: k.Reset, Window: k.Window, PolicyVersion: k.Version}
-	if d.Limit.Units = quota.Units(k.Limit); k.Limit < 0 {
+// know says of a key what is said whatever the verdict.
+func (d *Decision) know(dimension string, k core.Answer) {
+	d.Dimension, d.Limit = dimension, quota.LimitOf(quota.Units(k.Limit))
+	if k.Limit < 0 {
 		d.Limit = quota.NoLimit
 	}
-	return d
+	d.Remaining, d.Reset, d.Window, d.PolicyVersion = quota.Units(k.Remaining), k.Reset, k.Window, k.Version
 }
 
 // RetryAfter is RetryIn in whole seconds, rounded up, at least 1; 0 if no moment is known.

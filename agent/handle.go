@@ -30,17 +30,14 @@ func (a *Agent) Handle(tenant, dimension string) (*Handle, error) {
 }
 
 // Take is Agent.Take for the handle's key.
-func (h *Handle) Take(ctx context.Context, cost int64) (Decision, error) {
+func (h *Handle) Take(ctx context.Context, cost int64) (d Decision, err error) {
 	// Only units are believed of a key that was remembered: those that a dropped key held are
 	// sealed, but what it knew of denials may be over.
 	k, free := h.key.Load(), h.free.Load()
-	if k != nil && free != nil && free == h.a.local.Plan() && cost > 0 && cost <= MaxCost {
-		now := h.a.now()
-		if s, ok := k.Spend(now, cost); ok {
-			return h.a.spent(k, now, s), nil
-		}
+	if k != nil && free != nil && free == h.a.local.Plan() && cost > 0 && cost <= MaxCost && h.a.spend(k, cost, &d) {
+		return d, nil
 	}
-	d, err := h.a.Take(ctx, h.id.Tenant, h.id.Dimension, cost)
+	d, err = h.a.Take(ctx, h.id.Tenant, h.id.Dimension, cost)
 	h.find()
 	return d, err
 }
