@@ -28,7 +28,8 @@
 //     without a policy. (TestO4OutageAtTheRateLimitServiceIsOverLimit,
 //     TestWithoutAPolicyNothingPasses)
 //   - A slow control plane is no error, and lets nothing pass uncounted.
-//     (TestAThousandNewTenantsFarFromTheControlPlane, TestTheAnswerComesBeforeTheDeadline)
+//     (TestAThousandNewTenantsFarFromTheControlPlane, TestTheAnswerComesBeforeTheDeadline,
+//     TestPatienceEndsBeforeTheRequestDoes, TestPatienceEndsWithItsRequest)
 //   - A request that makes no sense names its part, and the agent is not asked.
 //     (TestMalformedRequestsNameTheirPart, FuzzShouldRateLimit)
 //   - Negative hits charge nothing and give nothing back. (TestNegativeHitsMoveNothing)

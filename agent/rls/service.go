@@ -68,28 +68,13 @@ func (s *Service) ShouldRateLimit(ctx context.Context, req *rlspb.RateLimitReque
 	if bad != nil {
 		return nil, invalid(bad)
 	}
-	ctx, done := s.patient(ctx)
-	defer done()
-	v, err := decide(ctx, s.agent, items)
+	short := newPatient(ctx, time.Now(), s.patience)
+	defer short.stop()
+	v, err := decide(short, s.agent, items)
 	if err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
 	return respond(rules, items, v), nil
-}
-
-// patient is a context that ends early enough for an answer.
-func (s *Service) patient(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline, limited := ctx.Deadline()
-	ctx, done := context.WithTimeout(ctx, s.patience)
-	if !limited {
-		return ctx, done
-	}
-	early, undo := context.WithDeadline(ctx, deadline.Add(-travel))
-	if early.Err() != nil {
-		undo()
-		early, undo = context.WithTimeout(ctx, leastPatience)
-	}
-	return early, func() { undo(); done() }
 }
 
 // invalid is the status of a request that makes no sense.
