@@ -23,7 +23,9 @@ type got struct {
 // soon is the longest that a client waits for whatever answer, on a busy machine.
 const soon = 10 * time.Second
 
-// order is a body that no proxy holds in one piece.
+// order is a body that no proxy holds in one piece. What the application answers is short: Caddy
+// 2.6.2 cuts a long answer to a long request now and then, without an agent too
+// (github.com/caddyserver/caddy/issues/5431).
 var order = strings.Repeat("an order ", 30_000)
 
 // ask asks with a tenant's key, if it has one; pairs are more headers.
@@ -94,7 +96,7 @@ func TestR4_3ClientsSeeTheAgentsAnswer(t *testing.T) {
 		for left := 2; left >= 0; left-- {
 			g := ask(t, f.closed, "acme")
 			limit := g.header.Values("RateLimit")
-			if g.status != 200 || g.body != "the application got "+order || len(limit) != 1 ||
+			if g.status != 200 || g.body != received(order) || len(limit) != 1 ||
 				!strings.HasPrefix(limit[0], `"api_calls";r=`+strconv.Itoa(left)+";t=") || !strings.HasPrefix(g.header.Get("RateLimit-Policy"), `"api_calls";q=3;w=`) {
 				t.Errorf("%d left: %d %v %.99s", left, g.status, g.header, g.body)
 			}
@@ -131,7 +133,7 @@ func TestAnAgentThatIsAway(t *testing.T) {
 				t.Errorf("%s, closed: %d %v %s", how, g.status, g.header, g.body)
 			}
 			g = ask(t, f.open, "acme")
-			if g.status != 200 || g.header.Get("X-Quota-Degraded") != "open" || g.body != "the application got "+order || r.seen.count() != before+1 {
+			if g.status != 200 || g.header.Get("X-Quota-Degraded") != "open" || g.body != received(order) || r.seen.count() != before+1 {
 				t.Errorf("%s, open: %d %v %.99s; the application saw %d more", how, g.status, g.header, g.body, r.seen.count()-before)
 			}
 			if said := g.header.Values("RateLimit"); said != nil {

@@ -113,7 +113,7 @@ func TestR4_2EnvoyPassesTheAnswerOn(t *testing.T) {
 	r.warm(t, "acme")
 	for left := 1; left >= 0; left-- {
 		g := ask(t, e.url, "", e.as(t, "acme")...)
-		if g.status != 200 || g.body != "the application got "+order || !strings.HasPrefix(g.header.Get("RateLimit"), `"api_calls";r=`+strconv.Itoa(left)+";t=") ||
+		if g.status != 200 || g.body != received(order) || !strings.HasPrefix(g.header.Get("RateLimit"), `"api_calls";r=`+strconv.Itoa(left)+";t=") ||
 			!strings.HasPrefix(g.header.Get("RateLimit-Policy"), `"api_calls";q=3;w=`) || g.header.Get("X-RateLimit-Remaining") != strconv.Itoa(left) {
 			t.Errorf("%d left: %d %v %.99s", left, g.status, g.header, g.body)
 		}

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -79,7 +80,12 @@ func (s *seen) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 	}
 	w.Header().Set("RateLimit", `"of-the-application";r=1`)
-	_, _ = io.WriteString(w, "the application got "+string(body))
+	_, _ = io.WriteString(w, received(string(body)))
+}
+
+// received is what the application says of a body: that it got all of it.
+func received(body string) string {
+	return fmt.Sprintf("the application got %d bytes, %x", len(body), sha256.Sum256([]byte(body)))
 }
 
 func newRig(t *testing.T) *rig {
