@@ -165,8 +165,8 @@ func (a *Agent) spend(k *core.Key, cost int64, d *Decision) bool {
 	if s.Low {
 		a.low(k)
 	}
-	d.Allowed = true
-	d.know(k.ID.Dimension, s.Answer(now))
+	d.Allowed, d.Dimension = true, k.ID.Dimension
+	d.know(s.Answer(now))
 	return true
 }
 

@@ -57,17 +57,15 @@ func ValidateCost(cost int64) error {
 
 func decision(dimension string, t *core.Taken) Decision {
 	d := Decision{Allowed: t.Allowed, Reason: t.Reason, RetryIn: t.RetryIn, Largest: quota.Units(t.Largest)}
-	d.know(dimension, t.Answer)
+	d.Dimension = dimension
+	d.know(t.Limit, t.Remaining, t.Version, t.Reset, t.Window)
 	return d
 }
 
 // know says of a key what is said whatever the verdict.
-func (d *Decision) know(dimension string, k core.Answer) {
-	d.Dimension, d.Limit = dimension, quota.LimitOf(quota.Units(k.Limit))
-	if k.Limit < 0 {
-		d.Limit = quota.NoLimit
-	}
-	d.Remaining, d.Reset, d.Window, d.PolicyVersion = quota.Units(k.Remaining), k.Reset, k.Window, k.Version
+func (d *Decision) know(limit, remaining, version int64, reset, window time.Duration) {
+	d.Limit.Units, d.Limit.Unlimited = quota.Units(max(0, limit)), limit < 0
+	d.Remaining, d.Reset, d.Window, d.PolicyVersion = quota.Units(remaining), reset, window, version
 }
 
 // RetryAfter is RetryIn in whole seconds, rounded up, at least 1; 0 if no moment is known.

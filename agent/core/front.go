@@ -46,19 +46,22 @@ func (k *Key) view() *view     { return k.front.Load().view }
 func (k *Key) dim() *Dimension { return k.front.Load().dim }
 
 // answer says what is known beside the verdict. What has no limit has no remaining either.
-func (f *front) answer(now Instant, inHand int64) Answer {
-	t := Answer{Remaining: max(0, inHand), Limit: f.limit, Version: f.version, Window: f.length}
+//
+// The results are single values because a struct of more than four fields is not kept in registers,
+// and to copy it soon after it was written costs as much as the rest of a take.
+func (f *front) answer(now Instant, inHand int64) (limit, remaining, version int64, reset Instant, window time.Duration) {
+	remaining, window = max(0, inHand), f.length
 	switch {
 	case f.windowEnd > now:
-		t.Reset = f.windowEnd - now
+		reset = f.windowEnd - now
 	case f.nextEnd > now: // that one is over, and nobody had to be asked since
-		t.Reset, t.Window = f.nextEnd-now, f.nextLength
+		reset, window = f.nextEnd-now, f.nextLength
 	}
 	if f.windowEnd == 0 || f.windowEnd > now {
-		t.Remaining += min(f.headroom, math.MaxInt64-t.Remaining)
+		remaining += min(f.headroom, math.MaxInt64-remaining)
 	}
-	if t.Limit < 0 {
-		t.Remaining = 0
+	if f.limit < 0 {
+		remaining = 0
 	}
-	return t
+	return f.limit, remaining, f.version, reset, window
 }

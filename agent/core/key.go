@@ -85,24 +85,19 @@ type unleased struct {
 
 type windowID struct{ start, end int64 }
 
-// Answer is what is known of a key beside a verdict.
-type Answer struct {
-	Limit     int64 // -1: unlimited
+// Taken is what a fast take answers: allowed, missed (see the core), or a remembered denial.
+type Taken struct {
+	Allowed   bool
+	Denied    bool
+	Low       bool // the caller tells the core
+	Reason    quota.Reason
 	Remaining int64
+	Limit     int64 // -1: unlimited
+	Largest   int64
+	RetryIn   Instant
 	Reset     Instant
 	Window    time.Duration
 	Version   int64
-}
-
-// Taken is what a fast take answers: allowed, missed (see the core), or a remembered denial.
-type Taken struct {
-	Answer
-	Allowed bool
-	Denied  bool
-	Low     bool // the caller tells the core
-	Reason  quota.Reason
-	Largest int64
-	RetryIn Instant
 
 	lease *Lease // which the units came from
 }
@@ -118,7 +113,9 @@ type Spent struct {
 }
 
 // Answer is what is known of the key beside the verdict, at the moment of the take.
-func (s Spent) Answer(now Instant) Answer { return s.front.answer(now, s.left) }
+func (s Spent) Answer(now Instant) (limit, remaining, version int64, reset Instant, window time.Duration) {
+	return s.front.answer(now, s.left)
+}
 
 // Spend takes cost from a lease in hand, if one covers it, without a lock.
 func (k *Key) Spend(now Instant, cost int64) (s Spent, ok bool) {
@@ -148,7 +145,9 @@ func (k *Key) tells(now Instant, behind []*Lease) bool {
 // Take spends cost from a lease in hand, or finds a remembered denial, without a lock.
 func (k *Key) Take(now Instant, cost int64) Taken {
 	if s, ok := k.Spend(now, cost); ok {
-		return Taken{Answer: s.Answer(now), Allowed: true, Low: s.Low, lease: s.lease}
+		t := Taken{Allowed: true, Low: s.Low, lease: s.lease}
+		t.know(s.Answer(now))
+		return t
 	}
 	if cost == 0 { // a peek waits for nothing
 		if d := k.denies(now, 1); d != nil {
@@ -229,14 +228,19 @@ func (c *Core) Known(now Instant, id quota.Key) Taken {
 		return k.answer(now, k.left(now))
 	}
 	if dim, ok := c.Dimension(id.Dimension); ok {
-		return Taken{Answer: Answer{Limit: dim.Limit, Version: dim.version}}
+		return Taken{Limit: dim.Limit, Version: dim.version}
 	}
 	return Taken{}
 }
 
 // answer fills in what is known of the key beside the verdict.
-func (k *Key) answer(now Instant, inHand int64) Taken {
-	return Taken{Answer: k.front.Load().answer(now, inHand)}
+func (k *Key) answer(now Instant, inHand int64) (t Taken) {
+	t.know(k.front.Load().answer(now, inHand))
+	return t
+}
+
+func (t *Taken) know(limit, remaining, version int64, reset Instant, window time.Duration) {
+	t.Limit, t.Remaining, t.Version, t.Reset, t.Window = limit, remaining, version, reset, window
 }
 
 // left is what is in hand for this moment's window, all live leases together; of a trickle

@@ -71,8 +71,8 @@ var printed = map[string]map[string]string{
 		"over": written, "Ended": "who hears does not change what the core does", "merged": written, "turn": "of a call that has ended", "leaving": written, "permit": written},
 	"part": {"key": written, "cost": written, "lease": written, "taken": written, "lane": written, "spend": written, "free": written, "holds": written, "spent": written},
 	"Taken": {"Allowed": "a part that was taken has its lease, its slots or its freedom, which are written", "Denied": toCallers, "Low": written, "Reason": written,
-		"Answer": "its parts, which are looked at", "Largest": toCallers, "RetryIn": toCallers, "lease": "the part's, which is written"},
-	"Answer": {"Remaining": written, "Limit": written, "Reset": toCallers, "Window": toCallers, "Version": toCallers},
+		"Remaining": written, "Limit": written, "Largest": toCallers, "RetryIn": toCallers, "Reset": toCallers, "Window": toCallers, "Version": toCallers,
+		"lease": "the part's, which is written"},
 	"outage": {"open": written, "extend": written, "after": written, "span": written, "rate": written, "budget": written},
 	"syncInFlight": {"request": "in the network's hands; what the core reads of it is written", "sent": written, "reports": written, "renewals": written,
 		"asks": written, "keys": written},
@@ -169,7 +169,6 @@ func fillCallers(c *Core, k *Key, s *spend, parts map[string]any) {
 	p := &permit{id: permitID{exports.Tenant, "mine"}, takes: takes, holds: holds, until: c.contact + time.Second, ended: c.contact}
 	c.permitHeap, c.endedPermits = permitHeap{p}, []*permit{p}
 	parts["Group"], parts["part"], parts["Taken"], parts["outage"], parts["hold"] = g, &g.parts[0], &g.parts[0].taken, g.outage, &holds[0]
-	parts["Answer"] = &g.parts[0].taken.Answer
 	parts["reservation"], parts["spent"], parts["permit"], parts["permitID"] = r, r.spend, p, &p.id
 }
 
