@@ -4,15 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"regexp"
-	"strconv"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quotalease/quotalease/cmd/quotalease/bench"
-	"github.com/quotalease/quotalease/controlplane"
 )
 
 type benchFlags struct {
@@ -35,8 +34,8 @@ All is done in a schema of its own, quotalease_bench, which is made and dropped.
 that holds a ledger in use is refused: its agents would have to wait.
 
 Agents that ask report with the same message that the lease before is used up, as they do in
-production; the yardsticks have nothing to report. They are tried with 1 to 32 connections, of
-which the best count is taken.
+production; the yardsticks have nothing to report. As many callers share the connections of a
+yardstick, which is tried with 1 to 32 of them and measured with the best count.
 
 What is measured, for --run:
   one hot key  256 agents ask for one key, in process and by gRPC, beside a transaction a grant
@@ -70,6 +69,9 @@ func (sh *shell) runBench(cmd *cobra.Command, f benchFlags) error {
 	if err != nil {
 		return misuse("--run: %v; allowed: a regular expression", err)
 	}
+	if !slices.ContainsFunc(bench.Scenes(), which.MatchString) {
+		return misuse("--run: %q; allowed: what matches one of: %s", f.run, strings.Join(bench.Scenes(), ", "))
+	}
 	if f.rounds < 1 || f.rounds > 1000 {
 		return misuse("--rounds: %d; allowed: 1 to 1,000", f.rounds)
 	}
@@ -77,7 +79,7 @@ func (sh *shell) runBench(cmd *cobra.Command, f benchFlags) error {
 		return misuse("--time: %s; allowed: 1ms to 1h", f.time)
 	}
 	if f.dataDir != "" && sh.databaseURL != "" {
-		return misuse("--data-dir: allowed: only for a private Postgres, without --database-url and " + databaseEnv)
+		return misuse("--data-dir: allowed: only for a private Postgres, without --database-url and %s", databaseEnv)
 	}
 	report, err := bench.Run(ctx, bench.Options{DatabaseURL: sh.databaseURL, DataDir: f.dataDir, Run: which,
 		Rounds: f.rounds, Time: f.time, Say: func(line string) { sh.note("%s", line) }})
@@ -87,59 +89,22 @@ func (sh *shell) runBench(cmd *cobra.Command, f benchFlags) error {
 	if err != nil {
 		return databaseError(ctx, err, sh.databaseURL)
 	}
+	if f.report != "" {
+		if err := writeReport(f.report, report.WritePage); err != nil {
+			return err
+		}
+	}
 	return sh.show(report, func(w io.Writer) error { return printBench(w, report) })
 }
 
 func printBench(w io.Writer, r *bench.Report) error {
-	m := r.Machine
-	fmt.Fprintf(w, "%d x %s, %s %s/%s, load %s\nPostgres %s, %s\nmedians of %d rounds of %s each\n\n",
-		m.CPUs, m.CPU, m.Go, m.OS, m.Arch, m.Load, m.Postgres, m.Settings, r.Rounds, r.Time)
+	for _, line := range r.About() {
+		fmt.Fprintln(w, line)
+	}
+	fmt.Fprintln(w)
 	t := newTable(text("FIGURE"), number("OURS"), number("ITS"), text("YARDSTICK"), number("RATIO"), text("REACH"), text("REACHED"))
-	for _, v := range r.Figures {
-		its, ratio, reached := "", "", ""
-		if v.Yardstick != "" {
-			its, ratio = measured(v.Its, v.Unit), timesOf(v.Ratio)
-		}
-		if v.Reached != nil {
-			reached = yesNo(*v.Reached)
-		}
-		t.add(v.Name, measured(v.Ours, v.Unit), its, v.Yardstick, ratio, reachWords(v), reached)
+	for _, row := range r.Rows() {
+		t.add(row.Figure, row.Ours, row.Its, row.Yardstick, row.Ratio, row.Reach, row.Reached)
 	}
 	return t.write(w)
-}
-
-// measured writes a value in about four digits.
-func measured(v float64, unit string) string {
-	if unit != "" && unit[0] != '/' {
-		unit = " " + unit
-	}
-	if v >= 100 {
-		return controlplane.Grouped(int64(math.Round(v))) + unit
-	}
-	return strconv.FormatFloat(v, 'f', 2, 64) + unit
-}
-
-func timesOf(ratio float64) string {
-	if ratio >= 10 {
-		return fmt.Sprintf("%.1fx", ratio)
-	}
-	return fmt.Sprintf("%.2fx", ratio)
-}
-
-func reachWords(v bench.Verdict) string {
-	if v.Reach == nil {
-		return ""
-	}
-	sign, x := ">=", v.Reach.Least
-	if v.Reach.Most > 0 {
-		sign, x = "<=", v.Reach.Most
-	}
-	if v.Reach.Value {
-		unit := v.Unit
-		if unit != "" {
-			unit = " " + unit
-		}
-		return fmt.Sprintf("%s %s%s", sign, controlplane.Grouped(int64(x)), unit)
-	}
-	return fmt.Sprintf("%s %gx", sign, x)
 }

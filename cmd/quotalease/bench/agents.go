@@ -70,7 +70,7 @@ func demands() []demand {
 func (w *world) steady(ctx context.Context, m meter, d demand, warm, span time.Duration) (s Steady, err error) {
 	var agents []*embed.Agent
 	defer func() {
-		err = errors.Join(err, each(agents, func(a *embed.Agent) error { return a.Close() }))
+		err = errors.Join(err, each(agents, func(_ int, a *embed.Agent) error { return a.Close() }))
 	}()
 	for i := range d.agents {
 		a, err := w.agent(ctx, fmt.Sprintf("steady-%d", i))
@@ -110,23 +110,30 @@ type pacer struct {
 	allowed, denied atomic.Int64
 }
 
+// due is how many takes of one agent belong to a time. They go around, so that those of all
+// agents together are what the rate says, to the last one.
+func (d demand) due(place int, ran time.Duration) int64 {
+	whole := int64(d.rate) * int64(ran) / int64(time.Second)
+	return (whole + int64(place)) / int64(d.agents)
+}
+
 // beat is how often takes are made up for.
 const beat = time.Millisecond
 
 // play has a caller for each agent.
 func (p *pacer) play(ctx context.Context, agents []*embed.Agent, span time.Duration) error {
-	return each(agents, func(a *embed.Agent) error { return p.call(ctx, a, span) })
+	return each(agents, func(i int, a *embed.Agent) error { return p.call(ctx, a, i, span) })
 }
 
 // call takes what is due, again and again. A take that has to wait makes those after it late,
 // not fewer.
-func (p *pacer) call(ctx context.Context, a *embed.Agent, span time.Duration) error {
+func (p *pacer) call(ctx context.Context, a *embed.Agent, place int, span time.Duration) error {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
 	began := p.now()
 	for made := int64(0); ; {
 		ran := min(p.now().Sub(began), span)
-		for due := int64(p.demand.rate) * int64(ran) / int64(time.Second) / int64(p.demand.agents); made < due; made++ {
+		for due := p.demand.due(place, ran); made < due; made++ {
 			d, err := a.Take(ctx, p.key, p.demand.dimension, 1)
 			var unavailable *agent.UnavailableError
 			switch {
@@ -151,11 +158,11 @@ func (p *pacer) call(ctx context.Context, a *embed.Agent, span time.Duration) er
 }
 
 // each does something with all at the same time.
-func each[T any](list []T, do func(T) error) error {
+func each[T any](list []T, do func(i int, x T) error) error {
 	failed := make([]error, len(list))
 	var wg sync.WaitGroup
 	for i, x := range list {
-		wg.Go(func() { failed[i] = do(x) })
+		wg.Go(func() { failed[i] = do(i, x) })
 	}
 	wg.Wait()
 	return errors.Join(failed...)

@@ -38,20 +38,30 @@ func newAsker(door syncer, name string, keys []*pb.Key) *asker {
 func (a *asker) ask(ctx context.Context) error {
 	at := a.next
 	a.next = (at + 1) % len(a.keys)
-	id, key := newID(), a.keys[at]
-	m := &pb.SyncRequest{Hello: a.hello, Asks: []*pb.Ask{{GrantId: id.Bytes[:], Key: key, Want: 1, Need: 1}}}
-	if a.held[at] != nil {
-		m.Reports = []*pb.Report{a.held[at]}
+	return a.askFor(ctx, at, at+1)
+}
+
+// askFor gets one unit of each of some keys, with one message.
+func (a *asker) askFor(ctx context.Context, from, to int) error {
+	m := &pb.SyncRequest{Hello: a.hello}
+	for at := from; at < to; at++ {
+		id := newID()
+		m.Asks = append(m.Asks, &pb.Ask{GrantId: id.Bytes[:], Key: a.keys[at], Want: 1, Need: 1})
+		if a.held[at] != nil {
+			m.Reports = append(m.Reports, a.held[at])
+		}
 	}
 	reply, err := a.sync(ctx, m)
 	if err != nil {
 		return err
 	}
-	d := reply.GetDecisions()[0]
-	if d.GetAmount() != 1 {
-		return fmt.Errorf("ask for %s: denied: %s%s", key.GetTenant(), d.GetReason(), d.GetFault().GetCode())
+	for i, d := range reply.GetDecisions() {
+		key := a.keys[from+i]
+		if d.GetAmount() != 1 {
+			return fmt.Errorf("ask for %s: denied: %s%s", key.GetTenant(), d.GetReason(), d.GetFault().GetCode())
+		}
+		a.held[from+i] = &pb.Report{GrantId: d.GetGrantId(), Key: key, Window: d.GetWindow(), Taken: 1, Final: true}
 	}
-	a.held[at] = &pb.Report{GrantId: d.GetGrantId(), Key: key, Window: d.GetWindow(), Taken: 1, Final: true}
 	return nil
 }
 
@@ -107,17 +117,9 @@ func opening(ctx context.Context, list []*asker, close func() error) (*opened, e
 	o := &opened{workers: len(list), per: 1,
 		do: func(ctx context.Context, worker int) error { return list[worker].ask(ctx) },
 		close: func(ctx context.Context) error {
-			return errors.Join(each(list, func(a *asker) error { return a.settle(ctx) }), close())
+			return errors.Join(each(list, func(_ int, a *asker) error { return a.settle(ctx) }), close())
 		}}
-	err := each(list, func(a *asker) error {
-		for range a.keys {
-			if err := a.ask(ctx); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := each(list, func(_ int, a *asker) error { return a.askFor(ctx, 0, len(a.keys)) }); err != nil {
 		return nil, errors.Join(err, close())
 	}
 	return o, nil

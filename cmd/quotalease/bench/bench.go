@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,8 @@ type Options struct {
 	Rounds      int
 	Time        time.Duration // of each measurement
 	Say         func(string)  // progress, one line at a time
+
+	keys int // of the scene with many; 0: as many as it says. Tests
 }
 
 // Report is all of one run.
@@ -70,7 +73,8 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	defer pool.Close()
 	r := &run{o: o, world: w, meter: meter{now: time.Now, cpu: db.cpu()}}
 	r.yard = &yardsticks{pool: pool, meter: r.meter, span: o.Time}
-	r.report = &Report{When: time.Now(), Machine: thisMachine(), Rounds: o.Rounds, Time: o.Time.String()}
+	r.report = &Report{When: time.Now(), Machine: thisMachine(), Rounds: o.Rounds, Time: o.Time.String(),
+		Figures: []Verdict{}, Results: []Result{}, Steady: []Steady{}}
 	r.report.Machine.Private = db.server != nil
 	if err := db.do(ctx, db.dsn, func(c *pgx.Conn) error { return r.report.Machine.ask(ctx, c) }); err != nil {
 		return nil, err
@@ -106,12 +110,12 @@ const (
 
 // scenes are what is measured in rounds.
 func (r *run) scenes() []scene {
-	w, y := r.world, r.yard
+	w, y, keys := r.world, r.yard, cmp.Or(r.o.keys, manyKeys)
 	return []scene{
-		{hotScene, []subject{w.granter("hot", askers, 1), w.byRPC("hot", askers, 1), y.naive(1)}},
-		{manyScene, []subject{w.watched(w.granter("many", askers, manyKeys), &r.since), y.naive(manyKeys), y.raw(manyKeys, r.batch)}},
+		{hotScene, []subject{w.granter("hot", askers, 1), w.byRPC("hot", askers, 1), y.naive(askers, 1)}},
+		{manyScene, []subject{w.watched(w.granter("many", askers, keys), &r.since), y.naive(askers, keys), y.raw(keys, r.batch)}},
 		{loneScene, []subject{w.granter("lone", 1, 1), y.single()}},
-		{exactScene, []subject{w.exact(exactCallers), y.update()}},
+		{exactScene, []subject{w.exact(exactCallers), y.update(exactCallers)}},
 	}
 }
 
@@ -138,9 +142,12 @@ func (r *run) all(ctx context.Context) error {
 		}
 		r.report.Steady = append(r.report.Steady, s)
 	}
-	r.report.Figures = append(judge(figures(), r.report.Results), judgeSteady(r.report.Steady)...)
+	r.report.Figures = slices.Concat(r.report.Figures, judge(figures(), r.report.Results), judgeSteady(r.report.Steady))
 	return nil
 }
+
+// Scenes are the names of what can be measured.
+func Scenes() []string { return []string{hotScene, manyScene, loneScene, exactScene, steadyName} }
 
 func (r *run) wanted(name string) bool { return r.o.Run == nil || r.o.Run.MatchString(name) }
 

@@ -84,6 +84,11 @@ WHERE c.relname = 'lease_grant' AND c.relkind IN ('r', 'p') ORDER BY 1`
 // make makes the schema, in a database where nobody's quotas have to wait for a benchmark.
 func (d *database) make(ctx context.Context) error {
 	return d.do(ctx, d.outer, func(c *pgx.Conn) error {
+		if d.server != nil { // nobody else is here: it can only be left from a run that was killed
+			if _, err := c.Exec(ctx, "DROP SCHEMA IF EXISTS "+schema+" CASCADE"); err != nil {
+				return fmt.Errorf("drop schema %s: %w", schema, err)
+			}
+		}
 		if err := refuseUsed(ctx, c); err != nil {
 			return err
 		}
@@ -122,7 +127,7 @@ func refuseUsed(ctx context.Context, c *pgx.Conn) error {
 		}
 		if used {
 			return fmt.Errorf("measure on this database: schema %s holds a ledger that is in use, whose agents would wait; "+
-				"allowed: a database without one, or none at all for a private Postgres", name)
+				"allowed: a database, or a folder for a private Postgres, without one", name)
 		}
 	}
 	return nil

@@ -18,10 +18,11 @@ type subject struct {
 // opened is a subject that is ready. do makes per grants or decisions for one of the workers;
 // each worker calls it again and again, for itself.
 type opened struct {
-	workers int
-	per     int
-	do      func(ctx context.Context, worker int) error
-	close   func(context.Context) error
+	workers     int
+	connections int // to Postgres, of a yardstick
+	per         int
+	do          func(ctx context.Context, worker int) error
+	close       func(context.Context) error
 }
 
 // Sample is one measurement. CPU is 0 where it cannot be told.
@@ -39,16 +40,16 @@ type meter struct {
 }
 
 // take lets the workers go on for a span, each until what it began is done.
-func (m meter) take(ctx context.Context, o *opened, workers int, span time.Duration) (Sample, error) {
-	lasted := make([][]time.Duration, workers)
-	failed := make([]error, workers)
+func (m meter) take(ctx context.Context, o *opened, span time.Duration) (Sample, error) {
+	lasted := make([][]time.Duration, o.workers)
+	failed := make([]error, o.workers)
 	before, err := m.used()
 	if err != nil {
 		return Sample{}, err
 	}
 	var wg sync.WaitGroup
 	began := m.now()
-	for i := range workers {
+	for i := range o.workers {
 		wg.Go(func() {
 			for at := m.now(); at.Sub(began) < span; {
 				if failed[i] = o.do(ctx, i); failed[i] != nil {
@@ -101,7 +102,8 @@ type Result struct {
 	Scene   string   `json:"scene"`
 	Subject string   `json:"subject"`
 	Workers int      `json:"workers"`
-	Per     int      `json:"by_call"` // grants or decisions that one call makes
+	Conns   int      `json:"connections,omitempty"` // of a yardstick
+	Per     int      `json:"by_call"`               // grants or decisions that one call makes
 	Median  Sample   `json:"median"`
 	Rounds  []Sample `json:"rounds"`
 }
@@ -129,16 +131,16 @@ func (m meter) play(ctx context.Context, s scene, rounds int, span time.Duration
 			return nil, fmt.Errorf("open %s: %w", sub.name, err)
 		}
 		list = append(list, o)
-		if _, err := m.take(ctx, o, o.workers, span/4); err != nil {
+		if _, err := m.take(ctx, o, span/4); err != nil {
 			return nil, fmt.Errorf("warm up %s: %w", sub.name, err)
 		}
-		results = append(results, Result{Scene: s.name, Subject: sub.name, Workers: o.workers, Per: o.per})
+		results = append(results, Result{Scene: s.name, Subject: sub.name, Workers: o.workers, Conns: o.connections, Per: o.per})
 	}
 	for r := range rounds {
 		say(fmt.Sprintf("%s: round %d of %d", s.name, r+1, rounds))
 		for i := range list {
 			at := (i + r) % len(list) // nobody always follows the same one
-			got, err := m.take(ctx, list[at], list[at].workers, span)
+			got, err := m.take(ctx, list[at], span)
 			if err != nil {
 				return nil, fmt.Errorf("run %s: %w", results[at].Subject, err)
 			}
@@ -176,22 +178,4 @@ func median(of []float64) float64 {
 		return (s[n/2-1] + s[n/2]) / 2
 	}
 	return s[n/2]
-}
-
-// clients are the numbers of connections that a yardstick is tried with.
-var clients = []int{1, 2, 4, 8, 16, 32}
-
-// best is the number of workers with which a yardstick is fastest.
-func (m meter) best(ctx context.Context, o *opened, span time.Duration) (workers int, err error) {
-	var fastest float64
-	for _, n := range clients {
-		got, err := m.take(ctx, o, n, span/4)
-		if err != nil {
-			return 0, err
-		}
-		if got.PerSecond > fastest {
-			fastest, workers = got.PerSecond, n
-		}
-	}
-	return max(1, workers), nil
 }

@@ -38,6 +38,9 @@ FROM unnest($1::int[], $2::bigint[]) AS w (id, units)
 WHERE q.id = w.id AND q.granted + w.units <= q.cap`
 )
 
+// clients are the numbers of connections that a yardstick is tried with.
+var clients = []int{1, 2, 4, 8, 16, 32}
+
 // yardsticks are what anybody could do with the same Postgres and the same driver.
 type yardsticks struct {
 	pool  *pgxpool.Pool
@@ -46,9 +49,9 @@ type yardsticks struct {
 }
 
 // naive is a transaction for every grant.
-func (y *yardsticks) naive(keys int) subject {
+func (y *yardsticks) naive(callers, keys int) subject {
 	agent := newID()
-	return y.closed(naive, func(ctx context.Context, c *pgx.Conn) error {
+	return y.shared(naive, callers, func(ctx context.Context, c *pgx.Conn) error {
 		key := rand.IntN(keys)
 		tx, err := c.Begin(ctx)
 		if err != nil {
@@ -66,8 +69,8 @@ func (y *yardsticks) naive(keys int) subject {
 }
 
 // update is a statement, which is a transaction, for every decision.
-func (y *yardsticks) update() subject {
-	return y.closed(update, func(ctx context.Context, c *pgx.Conn) error {
+func (y *yardsticks) update(callers int) subject {
+	return y.shared(update, callers, func(ctx context.Context, c *pgx.Conn) error {
 		return one(c.Exec(ctx, takeSQL, 0))
 	})
 }
@@ -75,7 +78,7 @@ func (y *yardsticks) update() subject {
 // single is the least that one connection can make durable.
 func (y *yardsticks) single() subject {
 	return subject{single, func(ctx context.Context) (*opened, error) {
-		return y.open(ctx, 1, func(ctx context.Context, c *pgx.Conn) error { return one(c.Exec(ctx, singleSQL)) })
+		return y.open(ctx, 1, 1, func(ctx context.Context, c *pgx.Conn) error { return one(c.Exec(ctx, singleSQL)) })
 	}}
 }
 
@@ -89,7 +92,7 @@ func (y *yardsticks) raw(keys int, batch func() (int, error)) subject {
 			return nil, err
 		}
 		n = max(1, n)
-		o, err := y.open(ctx, 1, func(ctx context.Context, c *pgx.Conn) error { return writeBatch(ctx, c, agent, keys, n) })
+		o, err := y.open(ctx, 1, 1, func(ctx context.Context, c *pgx.Conn) error { return writeBatch(ctx, c, agent, keys, n) })
 		if err == nil {
 			o.per = n
 		}
@@ -120,39 +123,54 @@ func writeBatch(ctx context.Context, c *pgx.Conn, agent pgtype.UUID, keys, n int
 	return c.SendBatch(ctx, b).Close()
 }
 
-// closed is a yardstick with the number of connections that suits it best.
-func (y *yardsticks) closed(name string, do func(context.Context, *pgx.Conn) error) subject {
+// shared lets callers share connections: as many as suit it best.
+func (y *yardsticks) shared(name string, callers int, do func(context.Context, *pgx.Conn) error) subject {
 	return subject{name, func(ctx context.Context) (*opened, error) {
-		tried, err := y.open(ctx, slices.Max(clients), do)
-		if err != nil {
-			return nil, err
+		best, fastest := 1, 0.0
+		for _, n := range clients {
+			got, err := y.tryWith(ctx, callers, n, do)
+			if err != nil {
+				return nil, fmt.Errorf("try %d connections: %w", n, err)
+			}
+			if got.PerSecond > fastest {
+				best, fastest = n, got.PerSecond
+			}
 		}
-		n, err := y.meter.best(ctx, tried, y.span)
-		if err := errors.Join(err, tried.close(ctx)); err != nil {
-			return nil, err
-		}
-		return y.open(ctx, n, do)
+		return y.open(ctx, callers, best, do)
 	}}
 }
 
-// open holds a connection for each worker.
-func (y *yardsticks) open(ctx context.Context, workers int, do func(context.Context, *pgx.Conn) error) (*opened, error) {
-	var conns []*pgxpool.Conn
+func (y *yardsticks) tryWith(ctx context.Context, callers, connections int, do func(context.Context, *pgx.Conn) error) (Sample, error) {
+	o, err := y.open(ctx, callers, connections, do)
+	if err != nil {
+		return Sample{}, err
+	}
+	got, err := y.meter.take(ctx, o, y.span/4)
+	return got, errors.Join(err, o.close(ctx))
+}
+
+// open holds connections, for which callers wait in line.
+func (y *yardsticks) open(ctx context.Context, callers, connections int, do func(context.Context, *pgx.Conn) error) (*opened, error) {
+	free := make(chan *pgxpool.Conn, connections)
 	release := func(context.Context) error {
-		for _, c := range conns {
-			c.Release()
+		for range len(free) {
+			(<-free).Release()
 		}
 		return nil
 	}
-	for range workers {
+	for range connections {
 		c, err := y.pool.Acquire(ctx)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("connect: %w", err), release(ctx))
 		}
-		conns = append(conns, c)
+		free <- c
 	}
-	return &opened{workers: workers, per: 1, close: release,
-		do: func(ctx context.Context, worker int) error { return do(ctx, conns[worker].Conn()) }}, nil
+	return &opened{workers: callers, connections: connections, per: 1, close: release,
+		do: func(ctx context.Context, _ int) error {
+			c := <-free // all who have one give it back, whatever happens
+			defer func() { free <- c }()
+			return do(ctx, c.Conn())
+		}}, nil
 }
 
 var errNoRow = errors.New("write a row of the yardstick: none was written")
