@@ -38,7 +38,7 @@ func TestBenchShowsATableJSONAndAPage(t *testing.T) {
 	args := []string{"bench", "--run", "alone", "--rounds", "1", "--time", "20ms"}
 	r := c.run(t, args...)
 	r.expect(t, exitDone)
-	wantText(t, "bench", r.out, "medians of 1 rounds of 20ms each", "FIGURE", "a lone grant, p50", "an INSERT of one row", "<= 3x")
+	wantText(t, "bench", r.out, "medians of 1 rounds of 20ms each", "FIGURE", "p50 of a lone grant", "an INSERT of one row", "<= 3x")
 	wantText(t, "progress", r.err, "alone: round 1 of 1")
 	name := filepath.Join(t.TempDir(), "bench.html")
 	r = c.run(t, append(args, "-o", "json", "--report", name)...)
@@ -51,5 +51,5 @@ func TestBenchShowsATableJSONAndAPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantText(t, "page", string(page), "a lone grant, p50", "<svg", "</html>")
+	wantText(t, "page", string(page), "p50 of a lone grant", "<svg", "</html>")
 }

@@ -65,17 +65,17 @@ type figure struct {
 func figures() []figure {
 	return []figure{
 		{"grants on one hot key, 256 askers", hotScene, ours, naive, perSecond, Reach{Least: 30}},
-		{"p99 of the same", hotScene, ours, naive, p99, Reach{Most: 5, Value: true}},
-		{"the same by gRPC, a request an RPC", hotScene, oursByRPC, naive, perSecond, Reach{Least: 5}},
-		{"p99 of the same", hotScene, oursByRPC, naive, p99, Reach{}},
+		{"p99 of a grant, one hot key", hotScene, ours, naive, p99, Reach{Most: 5, Value: true}},
+		{"grants on one hot key, an RPC each", hotScene, oursByRPC, naive, perSecond, Reach{Least: 5}},
+		{"p99 of a grant, one hot key, an RPC each", hotScene, oursByRPC, naive, p99, Reach{}},
 		{"Postgres CPU a grant, one hot key", hotScene, ours, naive, cpuEach, Reach{Most: 0.1}},
 		{"grants over 10,000 keys, 256 askers", manyScene, ours, naive, perSecond, Reach{Least: 5}},
-		{"the same", manyScene, ours, plain, perSecond, Reach{Least: 0.5}},
-		{"p99 of the same", manyScene, ours, naive, p99, Reach{}},
+		{"grants over 10,000 keys, rows alike", manyScene, ours, plain, perSecond, Reach{Least: 0.5}},
+		{"p99 of a grant, 10,000 keys", manyScene, ours, naive, p99, Reach{}},
 		{"Postgres CPU a grant, 10,000 keys", manyScene, ours, naive, cpuEach, Reach{}},
-		{"a lone grant, p50", loneScene, ours, single, p50, Reach{Most: 3}},
+		{"p50 of a lone grant", loneScene, ours, single, p50, Reach{Most: 3}},
 		{"exact lane, 64 callers on one key", exactScene, oursByAgent, update, perSecond, Reach{Least: 10}},
-		{"p99 of the same", exactScene, oursByAgent, update, p99, Reach{}},
+		{"p99 of an exact decision", exactScene, oursByAgent, update, p99, Reach{}},
 	}
 }
 
