@@ -83,7 +83,7 @@ func (sh *shell) runBench(cmd *cobra.Command, f benchFlags) error {
 	}
 	report, err := bench.Run(ctx, bench.Options{DatabaseURL: sh.databaseURL, DataDir: f.dataDir, Run: which,
 		Rounds: f.rounds, Time: f.time, Say: func(line string) { sh.note("%s", line) }})
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && !errors.Is(err, bench.ErrLeft) {
 		return &exitError{exitInterrupted, errors.New("interrupted; everything was stopped and dropped")}
 	}
 	if err != nil {

@@ -153,6 +153,9 @@ func (d *database) cpu() func() (time.Duration, error) {
 	return func() (time.Duration, error) { return serverCPU(d.server.Pid()) }
 }
 
+// ErrLeft reports that the schema could not be dropped.
+var ErrLeft = fmt.Errorf("schema %s is left", schema)
+
 // close drops what was made and stops what was started, even after an interrupt.
 func (d *database) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
@@ -160,11 +163,12 @@ func (d *database) close(ctx context.Context) error {
 	var err error
 	if d.made {
 		err = d.do(ctx, d.outer, func(c *pgx.Conn) error {
-			if _, err := c.Exec(ctx, "DROP SCHEMA "+schema+" CASCADE"); err != nil {
-				return fmt.Errorf("drop schema %s: %w", schema, err)
-			}
-			return nil
+			_, err := c.Exec(ctx, "DROP SCHEMA "+schema+" CASCADE")
+			return err
 		})
+		if err != nil {
+			err = fmt.Errorf("%w: %w", ErrLeft, err)
+		}
 	}
 	if d.server != nil {
 		err = errors.Join(err, d.server.Stop(ctx))

@@ -105,6 +105,7 @@ type Result struct {
 	Conns   int      `json:"connections,omitempty"` // of a yardstick
 	Per     int      `json:"by_call"`               // grants or decisions that one call makes
 	Median  Sample   `json:"median"`
+	Spread  float64  `json:"spread"` // of the rounds' speeds, by their median: a quiet machine shows little
 	Rounds  []Sample `json:"rounds"`
 }
 
@@ -148,7 +149,7 @@ func (m meter) play(ctx context.Context, s scene, rounds int, span time.Duration
 		}
 	}
 	for i := range results {
-		results[i].Median = medianOf(results[i].Rounds)
+		results[i].Median, results[i].Spread = medianOf(results[i].Rounds), spreadOf(results[i].Rounds)
 	}
 	return results, nil
 }
@@ -166,6 +167,18 @@ func medianOf(rounds []Sample) Sample {
 		PerSecond: each(func(s Sample) float64 { return s.PerSecond }), P50ms: each(func(s Sample) float64 { return s.P50ms }),
 		P99ms: each(func(s Sample) float64 { return s.P99ms }), CPUus: each(func(s Sample) float64 { return s.CPUus }),
 	}
+}
+
+// spreadOf is how far the speeds of the rounds are apart, by their median.
+func spreadOf(rounds []Sample) float64 {
+	var speeds []float64
+	for _, r := range rounds {
+		speeds = append(speeds, r.PerSecond)
+	}
+	if middle := median(speeds); middle > 0 {
+		return (slices.Max(speeds) - slices.Min(speeds)) / middle
+	}
+	return 0
 }
 
 func median(of []float64) float64 {

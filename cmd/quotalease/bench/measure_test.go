@@ -55,6 +55,12 @@ func TestMediansAreOfEachNumberByItself(t *testing.T) {
 	if want := (Sample{2, 20, 5, 7}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
+	if got := spreadOf([]Sample{{PerSecond: 80}, {PerSecond: 100}, {PerSecond: 130}}); got != 0.5 {
+		t.Errorf("from 80 to 130 around 100: spread %v, want half", got)
+	}
+	if got := spreadOf(nil); got != 0 {
+		t.Errorf("spread of nothing: %v", got)
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		of := rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 9).Draw(t, "rounds")
 		m := median(of)
