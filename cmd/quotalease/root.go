@@ -35,6 +35,7 @@ func commands(sh *shell) []*cobra.Command {
 		newAgentCommand(sh),
 		newReplayCommand(sh),
 		newSimCommand(sh),
+		newBenchCommand(sh),
 		newMigrateCommand(sh),
 		newPolicyCommand(sh),
 		newOverrideCommand(sh),

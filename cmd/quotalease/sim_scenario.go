@@ -128,7 +128,7 @@ func (sh *shell) runScenario(ctx context.Context, f scenarioFlags, seed *uint64)
 		return err
 	}
 	if f.report != "" {
-		if err := writeReport(f.report, done); err != nil {
+		if err := writeReport(f.report, func(w io.Writer) error { return page.Write(w, done) }); err != nil {
 			return err
 		}
 	}
@@ -143,12 +143,12 @@ func (sh *shell) runScenario(ctx context.Context, f scenarioFlags, seed *uint64)
 }
 
 // writeReport writes the page beside the file first, so that a failure leaves no half of one.
-func writeReport(name string, r *scenario.Report) error {
+func writeReport(name string, write func(io.Writer) error) error {
 	file, err := os.CreateTemp(filepath.Dir(name), ".report-*")
 	if err != nil {
 		return fmt.Errorf("write report %s: %w", name, err)
 	}
-	err = errors.Join(page.Write(file, r), file.Chmod(0o644), file.Close())
+	err = errors.Join(write(file), file.Chmod(0o644), file.Close())
 	if err == nil {
 		err = os.Rename(file.Name(), name)
 	}

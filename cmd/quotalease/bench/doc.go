@@ -1,0 +1,23 @@
+// Package bench measures the whole on a real Postgres, beside what anybody could do with the same
+// server and driver in the same rounds: a transaction a grant, the same batches written plainly,
+// one row inserted, an UPDATE a decision.
+//
+// Promises, and the tests that guard them:
+//
+//   - Everything is in a schema of its own, which goes with the run, after an interrupt too.
+//     (TestEverythingIsMeasuredAndNothingLeft, TestAnInterruptLeavesNothing,
+//     TestAConnectionStringLeadsToTheSchema)
+//   - A database whose quotas are in use, and one in which another benchmark runs, are refused and
+//     left alone. (TestALedgerInUseIsRefusedAndLeftAlone, TestTwoAtATimeAreRefused)
+//   - What is compared was measured in the same rounds, in turns, and medians count.
+//     (TestRoundsAreInterleaved, TestMediansAreOfEachNumberByItself, TestASampleIsOfWhatWasDone)
+//   - Nothing that failed is counted: it ends the run. (TestACallThatFailsEndsTheSceneAndClosesAll)
+//   - A figure of which a side was not measured is left out; the others are held to what they are
+//     meant to be. (TestFiguresAreHeldToTheirReach, TestWhatWasNotMeasuredIsNoFigure)
+//   - A steady demand is what its rate says, however many agents share it. (TestDemandIsConstant)
+//   - Processor time is that of a private server and of all its processes.
+//     (TestAPrivateServerIsMeasuredToo, TestProcessorTimeIsThatOfTheServer,
+//     TestAProcessIsReadWhateverItsName)
+//   - The page asks for nothing from anywhere, and names in it are text. (TestThePageStandsAlone,
+//     TestTheChartIsWellFormed)
+package bench

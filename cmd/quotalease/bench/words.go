@@ -1,0 +1,79 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/quotalease/quotalease/controlplane"
+)
+
+// Row is a figure in words. What there is not is empty.
+type Row struct {
+	Figure, Ours, Its, Yardstick, Ratio, Reach, Reached string
+}
+
+// Rows are the figures in words, in their order.
+func (r *Report) Rows() []Row {
+	var rows []Row
+	for _, v := range r.Figures {
+		row := Row{Figure: v.Name, Ours: measured(v.Ours, v.Unit), Yardstick: v.Yardstick}
+		if v.Yardstick != "" {
+			row.Its, row.Ratio = measured(v.Its, v.Unit), times(v.Ratio)
+		}
+		if v.Reach != nil {
+			row.Reach, row.Reached = v.Reach.words(v.Unit), "no"
+			if *v.Reached {
+				row.Reached = "yes"
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// About says in lines what the figures are of.
+func (r *Report) About() []string {
+	m := r.Machine
+	lines := []string{
+		fmt.Sprintf("%d x %s, %s %s/%s, load %s", m.CPUs, m.CPU, m.Go, m.OS, m.Arch, m.Load),
+		fmt.Sprintf("Postgres %s, %s", m.Postgres, m.Settings),
+		fmt.Sprintf("medians of %d rounds of %s each", r.Rounds, r.Time),
+	}
+	if r.Batch > 0 {
+		lines[2] += fmt.Sprintf("; over many keys %d grants a commit", r.Batch)
+	}
+	return lines
+}
+
+// measured writes a value in three digits or more.
+func measured(v float64, unit string) string {
+	if unit != "" && unit[0] != '/' {
+		unit = " " + unit
+	}
+	if v >= 100 {
+		return controlplane.Grouped(int64(math.Round(v))) + unit
+	}
+	return strconv.FormatFloat(v, 'f', 2, 64) + unit
+}
+
+func times(ratio float64) string {
+	if ratio >= 10 {
+		return fmt.Sprintf("%.1fx", ratio)
+	}
+	return fmt.Sprintf("%.2fx", ratio)
+}
+
+func (r Reach) words(unit string) string {
+	sign, x := ">=", r.Least
+	if r.Most > 0 {
+		sign, x = "<=", r.Most
+	}
+	if !r.Value {
+		return fmt.Sprintf("%s %gx", sign, x)
+	}
+	if unit != "" {
+		unit = " " + unit
+	}
+	return fmt.Sprintf("%s %s%s", sign, controlplane.Grouped(int64(x)), unit)
+}

@@ -1,0 +1,189 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/gofrs/uuid/v5"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// tablesSQL are the yardsticks' own: a quota and its grants as anybody would begin them, and a
+// table for the smallest commit that there is.
+const tablesSQL = `
+CREATE TABLE naive_quota (id int PRIMARY KEY, granted bigint NOT NULL, cap bigint NOT NULL) WITH (fillfactor = 50);
+CREATE TABLE naive_grant (
+    id uuid PRIMARY KEY, quota_id int NOT NULL, agent uuid NOT NULL, amount bigint NOT NULL,
+    issued_at timestamptz NOT NULL, expires_at timestamptz NOT NULL);
+CREATE TABLE naive_single (n int NOT NULL);
+INSERT INTO naive_quota SELECT n, 0, 1000000000000 FROM generate_series(0, 9999) AS n`
+
+const (
+	takeSQL   = `UPDATE naive_quota SET granted = granted + 1 WHERE id = $1 AND granted + 1 <= cap`
+	grantSQL  = `INSERT INTO naive_grant (id, quota_id, agent, amount, issued_at, expires_at) VALUES ($1, $2, $3, 1, now(), now() + interval '30 s')`
+	singleSQL = `INSERT INTO naive_single (n) VALUES (1)`
+
+	grantAllSQL = `INSERT INTO naive_grant (id, quota_id, agent, amount, issued_at, expires_at)
+SELECT w.id, w.quota_id, $3, 1, now(), now() + interval '30 s'
+FROM unnest($1::uuid[], $2::int[]) AS w (id, quota_id)
+ON CONFLICT (id) DO NOTHING`
+	takeAllSQL = `UPDATE naive_quota q SET granted = q.granted + w.units
+FROM unnest($1::int[], $2::bigint[]) AS w (id, units)
+WHERE q.id = w.id AND q.granted + w.units <= q.cap`
+)
+
+// clients are the numbers of connections that a yardstick is tried with.
+var clients = []int{1, 2, 4, 8, 16, 32}
+
+// yardsticks are what anybody could do with the same Postgres and the same driver.
+type yardsticks struct {
+	pool  *pgxpool.Pool
+	meter meter
+	span  time.Duration
+}
+
+// naive is a transaction for every grant.
+func (y *yardsticks) naive(callers, keys int) subject {
+	agent := newID()
+	return y.shared(naive, callers, func(ctx context.Context, c *pgx.Conn) error {
+		key := rand.IntN(keys)
+		tx, err := c.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit it does nothing
+		if err := one(tx.Exec(ctx, takeSQL, key)); err != nil {
+			return err
+		}
+		if err := one(tx.Exec(ctx, grantSQL, newID(), key, agent)); err != nil {
+			return err
+		}
+		return tx.Commit(ctx)
+	})
+}
+
+// update is a statement, which is a transaction, for every decision.
+func (y *yardsticks) update(callers int) subject {
+	return y.shared(update, callers, func(ctx context.Context, c *pgx.Conn) error {
+		return one(c.Exec(ctx, takeSQL, 0))
+	})
+}
+
+// single is the least that one connection can make durable.
+func (y *yardsticks) single() subject {
+	return subject{single, func(ctx context.Context) (*opened, error) {
+		return y.open(ctx, 1, 1, func(ctx context.Context, c *pgx.Conn) error { return one(c.Exec(ctx, singleSQL)) })
+	}}
+}
+
+// raw writes grants in batches and nothing else: no terms, no reports, no rules. batch says how
+// many in one transaction, once it is known.
+func (y *yardsticks) raw(keys int, batch func() (int, error)) subject {
+	agent := newID()
+	return subject{plain, func(ctx context.Context) (*opened, error) {
+		n, err := batch()
+		if err != nil {
+			return nil, err
+		}
+		n = max(1, n)
+		o, err := y.open(ctx, 1, 1, func(ctx context.Context, c *pgx.Conn) error { return writeBatch(ctx, c, agent, keys, n) })
+		if err == nil {
+			o.per = n
+		}
+		return o, err
+	}}
+}
+
+func writeBatch(ctx context.Context, c *pgx.Conn, agent pgtype.UUID, keys, n int) error {
+	ids, of, units := make([]pgtype.UUID, n), make([]int32, n), map[int32]int64{}
+	for i := range ids {
+		ids[i], of[i] = newID(), rand.Int32N(int32(keys))
+		units[of[i]]++
+	}
+	var distinct []int32
+	for k := range units {
+		distinct = append(distinct, k)
+	}
+	slices.Sort(distinct)
+	sums := make([]int64, len(distinct))
+	for i, k := range distinct {
+		sums[i] = units[k]
+	}
+	b := &pgx.Batch{}
+	b.Queue("BEGIN")
+	b.Queue(grantAllSQL, ids, of, agent)
+	b.Queue(takeAllSQL, distinct, sums)
+	b.Queue("COMMIT")
+	return c.SendBatch(ctx, b).Close()
+}
+
+// shared lets callers share connections: as many as suit it best.
+func (y *yardsticks) shared(name string, callers int, do func(context.Context, *pgx.Conn) error) subject {
+	return subject{name, func(ctx context.Context) (*opened, error) {
+		best, fastest := 1, 0.0
+		for _, n := range clients {
+			got, err := y.tryWith(ctx, callers, n, do)
+			if err != nil {
+				return nil, fmt.Errorf("try %d connections: %w", n, err)
+			}
+			if got.PerSecond > fastest {
+				best, fastest = n, got.PerSecond
+			}
+		}
+		return y.open(ctx, callers, best, do)
+	}}
+}
+
+func (y *yardsticks) tryWith(ctx context.Context, callers, connections int, do func(context.Context, *pgx.Conn) error) (Sample, error) {
+	o, err := y.open(ctx, callers, connections, do)
+	if err != nil {
+		return Sample{}, err
+	}
+	got, err := y.meter.take(ctx, o, y.span/4)
+	return got, errors.Join(err, o.close(ctx))
+}
+
+// open holds connections, for which callers wait in line.
+func (y *yardsticks) open(ctx context.Context, callers, connections int, do func(context.Context, *pgx.Conn) error) (*opened, error) {
+	free := make(chan *pgxpool.Conn, connections)
+	release := func(context.Context) error {
+		for range len(free) {
+			(<-free).Release()
+		}
+		return nil
+	}
+	for range connections {
+		c, err := y.pool.Acquire(ctx)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("connect: %w", err), release(ctx))
+		}
+		free <- c
+	}
+	return &opened{workers: callers, connections: connections, per: 1, close: release,
+		do: func(ctx context.Context, _ int) error {
+			c := <-free // all who have one give it back, whatever happens
+			defer func() { free <- c }()
+			return do(ctx, c.Conn())
+		}}, nil
+}
+
+var errNoRow = errors.New("write a row of the yardstick: none was written")
+
+func one(tag interface{ RowsAffected() int64 }, err error) error {
+	if err == nil && tag.RowsAffected() != 1 {
+		return errNoRow
+	}
+	return err
+}
+
+// newID is an id as agents make them: they rise with time, so that an index grows at its end.
+func newID() pgtype.UUID {
+	id, err := uuid.NewV7()
+	return pgtype.UUID{Bytes: id, Valid: err == nil}
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quotalease/quotalease/cmd/quotalease/bench"
+	"github.com/quotalease/quotalease/ledger/ledgertest"
+)
+
+func TestBenchSaysWhatMayBeMeasured(t *testing.T) {
+	t.Parallel()
+	c := console{env: map[string]string{databaseEnv: "postgres://u:hunter2@127.0.0.1:1/x"}}
+	for _, x := range []struct{ flag, value, want string }{
+		{"--rounds", "0", "--rounds: 0; allowed: 1 to 1,000"},
+		{"--time", "1us", "--time: 1µs; allowed: 1ms to 1h"},
+		{"--run", "(", "allowed: a regular expression"},
+		{"--run", "nothing like it", `allowed: what matches one of: one hot key, 10,000 keys, alone, exact lane, steady`},
+		{"--data-dir", "d", "allowed: only for a private Postgres"},
+	} {
+		r := c.run(t, "bench", x.flag, x.value)
+		r.expect(t, exitRefused)
+		wantText(t, x.flag, r.err, x.want)
+	}
+	r := c.run(t, "bench")
+	r.expect(t, exitOutage)
+	if strings.Contains(r.err, "hunter2") {
+		t.Errorf("the password is shown:\n%s", r.err)
+	}
+}
+
+func TestBenchShowsATableJSONAndAPage(t *testing.T) {
+	t.Parallel()
+	c := console{env: map[string]string{databaseEnv: ledgertest.Empty(t)}}
+	args := []string{"bench", "--run", "alone", "--rounds", "1", "--time", "20ms"}
+	r := c.run(t, args...)
+	r.expect(t, exitDone)
+	wantText(t, "bench", r.out, "medians of 1 rounds of 20ms each", "FIGURE", "p50 of a lone grant", "an INSERT of one row", "<= 3x")
+	wantText(t, "progress", r.err, "alone: round 1 of 1")
+	name := filepath.Join(t.TempDir(), "bench.html")
+	r = c.run(t, append(args, "-o", "json", "--report", name)...)
+	r.expect(t, exitDone)
+	var report bench.Report
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil || len(report.Figures) != 1 || report.Figures[0].Ratio <= 0 || report.Figures[0].Reached == nil {
+		t.Errorf("%v, %s", err, r.out)
+	}
+	page, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, "page", string(page), "p50 of a lone grant", "<svg", "</html>")
+}
