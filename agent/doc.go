@@ -46,7 +46,10 @@
 //     TestAPaymentTakesItsLeaseAndItsSpend, BenchmarkTakeAll)
 //   - So are keys of several tenants, and local limits with them; what is only watched is taken by
 //     itself, and what it would deny is counted apart. (TestKeysOfSeveralTenantsAreTakenTogether,
-//     TestTakeKeysRefusesWhatMakesNoSense, TestR1_10ALocalLimitAndAQuotaAreTakenTogether, TestWhatShadowWouldDenyIsCountedApart)
+//     TestTakeKeysRefusesWhatMakesNoSense, TestR1_10ALocalLimitAndAQuotaAreTakenTogether,
+//     TestR1_10RequestsOfLocalLimitsAndQuotasAreAllOrNone, TestWhatShadowWouldDenyIsCountedApart)
+//   - A rule that is read before its policy's local limits are in force waits for its own.
+//     (TestO4ARuleThatIsAheadOfItsLocalLimit)
 //   - A cost that is not known beforehand is reserved and settled.
 //     (TestUnknownCostIsReservedAndSettled)
 //   - A take of any kind that is repeated with its id is charged once.

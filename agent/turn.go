@@ -56,7 +56,7 @@ func (a *Agent) TakeInTurn(ctx context.Context, ticket, tenant, operation string
 }
 
 // LeaveTurn gives up a place in line: those behind move up, and the ticket is one that is not in
-// the line. One that is not there already, as it was served or is too old, is left as it is; what
+// the line. One that is not there (any more), as it was served or is too old, is left as it is: what
 // was taken with it stays taken. In an outage the place is given up when nobody asks for it.
 func (a *Agent) LeaveTurn(ctx context.Context, ticket, tenant, operation string) error {
 	id, err := ticketOf(ticket, tenant)
@@ -64,7 +64,7 @@ func (a *Agent) LeaveTurn(ctx context.Context, ticket, tenant, operation string)
 		return err
 	}
 	if quota.ValidateDimension(operation) != nil { // policy may have dropped it: who waits may leave all the same
-		return &quota.FieldError{Field: "operation", Allowed: "one that policy defines"}
+		return &quota.FieldError{Field: "operation", Allowed: "that of the ticket"}
 	}
 	t := &turn{tenant: tenant, operation: operation, ticket: id}
 	s, err := a.step(ctx, t, t.item(pb.DeferItem_STEP_LEAVE, nil))

@@ -78,6 +78,6 @@
 //     many agents there are, however they crash and however often outages come.
 //     (TestThePotHoldsWhateverHappens, TestARestartedAgentHasNoAllowance)
 //   - Callers who wait go in their order, those at once for whom there is room; who vanished or is
-//     too old blocks nobody. (TestR4_5TicketsGoWhenThereIsRoomForAllBeforeThem,
+//     too old blocks nobody, and the first look every minute, in case a limit is raised. (TestR4_5TicketsGoWhenThereIsRoomForAllBeforeThem,
 //     TestR4_5WhoVanishedOrIsTooOldBlocksNobody, TestALineIsAListWithTimes)
 package ledger

@@ -13,13 +13,21 @@ import (
 
 // Reader returns the function that reads the clock.
 func Reader() func() time.Duration {
-	var u unix.Utsname
-	if unix.Uname(&u) == nil && readsBoot(unix.ByteSliceToString(u.Release[:])) {
+	if readsBoot(release()) {
 		if entry, err := clockGettime(); err == nil && callClock(entry, unix.CLOCK_BOOTTIME) >= 0 {
 			return func() time.Duration { return time.Duration(callClock(entry, unix.CLOCK_BOOTTIME)) }
 		}
 	}
 	return newSampled().Now // a kernel without it, or a sandbox that hides it
+}
+
+// release is that of the kernel, empty if it does not say.
+func release() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
 }
 
 // readsBoot reports that the vDSO of a kernel of this release reads the boot clock, since 5.3. Older

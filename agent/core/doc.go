@@ -7,6 +7,11 @@
 //   - Units in hand are spent without a round trip; at the watermark the next lease is asked
 //     for, once. (TestR2_3LocalSpendNeedsNoRoundTrip, TestF7WatermarkStorm)
 //   - Taking from leases in hand allocates nothing. (TestTakingFromLeasesAllocatesNothing)
+//   - A key is found without a lock, as in a map, beside whatever comes and goes, and the table stays as
+//     large as what is in it needs. (TestTheTableIsAMap, TestSearchesBesideChanges,
+//     TestTheTableForgetsWhatWent)
+//   - Of what is taken or put back beside a key that is being forgotten nothing is lost.
+//     (TestTakersBesideKeysThatComeAndGo, TestR1_10WhatComesBackAfterItsKeyWasForgotten)
 //   - A lease ends a ttl after its ask was first sent, however late the answer came, so this
 //     agent stops before the ledger closes it. (TestC3LateReply, TestC2SuspendEndsLeases)
 //   - A lease for the next window is there before that begins, and nothing is spent before its

@@ -20,7 +20,9 @@ type front struct {
 	nextEnd    Instant
 	nextLength time.Duration
 
-	dim  *Dimension // of the catalogue in force; what takes read of it is defaults
+	// What the above is made of: the dimension by the catalogue in force and, once the ledger told of
+	// the key, what it said, which goes before.
+	dim  *Dimension
 	view *view
 }
 

@@ -8,12 +8,12 @@ import (
 )
 
 // Instant is a reading of a clock that counts through a suspend, since an arbitrary epoch
-// (see agent.Clock). All of the core's time is Instants.
+// (see package boottime). All of the core's time is Instants.
 type Instant = time.Duration
 
 // Lease is what an agent holds of one grant.
 type Lease struct {
-	// What a take reads, in one line of memory.
+	// What a take reads lies together, in two lines of memory at most.
 	bucket   bucket
 	low      int64   // at or below it, and newest: time to fetch the next
 	start    Instant // of a lease for the next window: sooner than this nothing is taken; 0: at once

@@ -18,7 +18,8 @@ import (
 // Config says whose calls are whose, and what they take.
 type Config struct {
 	// Tenant is whose quota a call is charged to, by an identity that the program has verified, or
-	// by what the agent's own door believes: see Verified. An error or an empty name is nobody's, and refused, as is everybody without Tenant or Takes.
+	// by what the agent's own door believes: see Verified. An error or an empty name is nobody's, and
+	// refused, as is everybody without Tenant or Takes.
 	Tenant func(ctx context.Context) (string, error)
 	// Takes is what a call takes: a dimension, several, or an operation; its Tenant is not looked
 	// at. nil: nothing, and nobody is asked whose it is. method is like /package.Service/Method,

@@ -35,7 +35,7 @@
 //     nothing and makes no key. (TestALimitCountsWhomItIsTold, TestALookTakesNothing)
 //   - Several limits are taken all or none, and what is given back can be taken again.
 //     (TestSeveralLimitsAreTakenAllOrNone, TestWhatIsGivenBackCanBeTakenAgain,
-//     TestAPlaceInTheMiddleOfTheQueuePassesUnused)
+//     TestAPlaceInTheMiddleOfTheQueuePassesUnused, TestR1_10WhatOneCountGaveTwiceGoesBack)
 //   - Who cannot wait for its turn is told so at once, and takes no place.
 //     (TestAShapedCallerWhoseTimeIsTooShortTakesNoPlace)
 //   - Slots are neither lost nor given twice; their queue is first come first served and bounded by

@@ -29,7 +29,8 @@
 //     TestWithoutAPolicyNothingPasses)
 //   - A slow control plane is no error, and lets nothing pass uncounted.
 //     (TestAThousandNewTenantsFarFromTheControlPlane, TestTheAnswerComesBeforeTheDeadline,
-//     TestPatienceEndsBeforeTheRequestDoes, TestPatienceEndsWithItsRequest)
+//     TestPatienceEndsBeforeTheRequestDoes, TestPatienceEndsWithItsRequest,
+//     TestPatienceEndsWithTheAnswer)
 //   - A request that makes no sense names its part, and the agent is not asked.
 //     (TestMalformedRequestsNameTheirPart, FuzzShouldRateLimit)
 //   - Negative hits charge nothing and give nothing back. (TestNegativeHitsMoveNothing)

@@ -3,6 +3,7 @@ package rls
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,19 +13,26 @@ type patient struct {
 	context.Context // of the request
 	at              time.Time
 
-	once  sync.Once
-	timed context.Context
-	undo  context.CancelFunc
+	once     sync.Once
+	timed    context.Context
+	undo     context.CancelFunc
+	answered atomic.Bool
 }
+
+// past is a context that has ended, for whoever asks one whose request is answered.
+var past = func() context.Context {
+	ctx, end := context.WithCancel(context.Background())
+	end()
+	return ctx
+}()
 
 // newPatient ends after patience or, if that comes first, soon enough before the request's own
 // deadline for the answer to arrive.
 func newPatient(ctx context.Context, now time.Time, patience time.Duration) *patient {
 	p := &patient{Context: ctx, at: now.Add(patience)}
 	if deadline, ok := ctx.Deadline(); ok {
-		deadline = deadline.Add(-travel)
-		if least := now.Add(leastPatience); deadline.Before(now) {
-			deadline = least
+		if deadline = deadline.Add(-travel); deadline.Before(now) {
+			deadline = now.Add(leastPatience)
 		}
 		if deadline.Before(p.at) {
 			p.at = deadline
@@ -47,7 +55,10 @@ func (p *patient) Err() error {
 	if err := p.Context.Err(); err != nil {
 		return err
 	}
-	if time.Now().Before(p.at) {
+	switch {
+	case p.answered.Load():
+		return context.Canceled
+	case time.Now().Before(p.at):
 		return nil
 	}
 	return context.DeadlineExceeded
@@ -55,7 +66,8 @@ func (p *patient) Err() error {
 
 // stop ends what waits, and its timer. The request is answered.
 func (p *patient) stop() {
-	p.once.Do(func() {})
+	p.answered.Store(true) // before Done ends, so that Err says why
+	p.once.Do(func() { p.timed = past })
 	if p.undo != nil {
 		p.undo()
 	}

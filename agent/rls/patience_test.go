@@ -56,3 +56,20 @@ func TestPatienceEndsWithItsRequest(t *testing.T) {
 		idle.stop()
 	})
 }
+
+// Whoever still holds it when the request is answered finds that it is over, waited for or not.
+func TestPatienceEndsWithTheAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		waits, idle := newPatient(t.Context(), time.Now(), Patience), newPatient(t.Context(), time.Now(), Patience)
+		over := waits.Done()
+		for _, p := range []*patient{waits, idle} {
+			p.stop()
+			<-p.Done()
+			if !errors.Is(p.Err(), context.Canceled) {
+				t.Errorf("ended with %v", p.Err())
+			}
+		}
+		<-over
+	})
+}

@@ -28,7 +28,7 @@
 //   - What is no success is a problem of RFC 9457, with the members of the answer beside it.
 //     (TestAnswersByReason, TestO4OutageIsNot429)
 //   - Who waits no more leaves its place, at any agent; a repeat, and what was served, change nothing.
-//     (TestAnswersOfReservationsAndSlots)
+//     (TestAnswersOfReservationsAndSlots, TestDoorsAgree, TestR4_5WhoLeavesMakesRoomForThoseBehind)
 //   - Forward auth charges the tenant that is verified, and no other. (TestM4NoIdentityIs401,
 //     TestProxyNamesTheTenant, TestR4_4OnlyProxiesNameDimensionAndCost)
 //   - Where callers are verified they take, settle and release for themselves alone, and who is

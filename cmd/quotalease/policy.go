@@ -177,7 +177,8 @@ func newPolicyExplainCommand(sh *shell) *cobra.Command {
 
 With --descriptor it begins with what Envoy sends to a rate limit service, a domain and a
 descriptor, and names the rule of the policy that matches it, and the tenant and dimension that
-it is counted on, or the local limit of each agent. Write %2C for a comma in a value, %2F for a slash in a domain.`,
+it is counted on, or the local limit of each agent. Write %2C for a comma in a value, %2F for a
+slash in a domain.`,
 		Example: `  quotalease policy explain acme report_export
   quotalease policy explain --descriptor messaging/message_type=marketing,to_number=+8210`,
 		RunE: func(cmd *cobra.Command, args []string) error {

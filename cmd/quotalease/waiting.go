@@ -58,8 +58,9 @@ func newLedgerWaitingCommand(sh *shell) *cobra.Command {
 		Short: "List the callers who wait their turn",
 		Long: `Waiting lists who was denied an operation that policy lets wait (on_deny: defer), line by
 line: what each waits for, how many are before it, since when it waits, when it was told to
-ask again, and when its ticket is too old. Who is 15 seconds late in asking loses the place.
-The work itself is in a queue of the caller's own. Listing them moves nobody.`,
+ask again, and when its ticket is too old. Who has not asked 15 seconds after there was to be
+room (ask_by in json) loses the place. The work itself is in a queue of the caller's own.
+Listing them moves nobody.`,
 		Example: "  quotalease ledger waiting\n  quotalease ledger waiting --tenant acme --operation start_export -o json",
 		Args:    arguments(0, 0, "none, callers are chosen by flags"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

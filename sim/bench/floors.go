@@ -10,7 +10,10 @@ import (
 )
 
 // floors are parts of a decision without the rest: what no agent can be faster than.
-func floors() []subject {
+func floors() []subject { return append(counterFloors(), clockFloors()...) }
+
+// counterFloors charge one counter.
+func counterFloors() []subject {
 	return []subject{
 		{name: "floor: atomic add", kind: floor, only: 1, free: true, open: func([]string) (*opened, error) {
 			var left atomic.Int64
@@ -44,6 +47,12 @@ func floors() []subject {
 				return nil
 			}}, nil
 		}},
+	}
+}
+
+// clockFloors read a clock, by itself or before they charge.
+func clockFloors() []subject {
+	return []subject{
 		{name: "floor: clock reading", kind: floor, only: 1, free: true, open: func([]string) (*opened, error) {
 			c := newClock()
 			return &opened{loop: func(_ *walk, n int) error {

@@ -1,6 +1,7 @@
 // Package envoy reads the rule files of Envoy's rate limit service and writes the policy that
 // means the same: a dimension for each limit, or a local limit of what is counted by a client's
-// address, and the descriptors that are counted on it. It is pure: the texts of files in, the text of a policy and notes out.
+// address, and the descriptors that are counted on it. It is pure: the texts of files in, the text
+// of a policy and notes out.
 //
 // Promises, and the tests that guard them:
 //
