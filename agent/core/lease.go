@@ -13,7 +13,7 @@ type Instant = time.Duration
 
 // Lease is what an agent holds of one grant.
 type Lease struct {
-	// What a take reads lies together, in two lines of memory at most.
+	// What a take reads.
 	bucket   bucket
 	low      int64   // at or below it, and newest: time to fetch the next
 	start    Instant // of a lease for the next window: sooner than this nothing is taken; 0: at once
@@ -37,6 +37,8 @@ type Lease struct {
 	life      int  // which of the incarnations of this core it is of
 	said      report
 	reported  report
+
+	_ [16]byte // three whole lines: what a take reads is in the first
 }
 
 // report is what is said of a grant: cumulative counters, none of which ever falls. said is

@@ -38,7 +38,7 @@ var printed = map[string]map[string]string{
 	"Lease": {
 		"bucket": written, "id": written, "window": written, "amount": written, "low": written, "start": written, "deadline": written, "from": written, "full": written,
 		"back": written, "late": written, "isSealed": written, "emergency": written, "cut": written, "renewed": written, "begun": written, "gone": written,
-		"life": written, "said": written, "reported": written,
+		"life": written, "said": written, "reported": written, "_": "holds nothing",
 	},
 	"ask":      {"id": written, "window": written, "want": written, "need": written, "waiting": written, "firstSent": written, "sent": written, "emergency": written},
 	"unleased": {"id": written, "window": written, "taken": written, "acked": written, "refunded": written, "ackedBack": written, "step": written},

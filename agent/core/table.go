@@ -113,10 +113,14 @@ func (t *Table) drop(id quota.Key) {
 	sh := t.shard(h)
 	all := *sh.slots.Load()
 	for i := h; ; i++ {
-		s := &all[i&uint64(len(all)-1)]
-		if k := s.key.Load(); k != nil && k.ID == id {
-			s.key.Store(nil)
-			sh.live--
+		switch s := &all[i&uint64(len(all)-1)]; s.hash.Load() {
+		case h:
+			if k := s.key.Load(); k != nil && k.ID == id {
+				s.key.Store(nil)
+				sh.live--
+				return
+			}
+		case 0:
 			return
 		}
 	}

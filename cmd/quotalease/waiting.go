@@ -21,7 +21,7 @@ type waitingView struct {
 	Takes     []takeView `json:"takes"`
 	Since     *time.Time `json:"since"`
 	AskedAt   *time.Time `json:"asked_at"`
-	AskAgain  *time.Time `json:"ask_again"` // as it was told
+	AskAgain  *time.Time `json:"ask_again"` // as it would be told at its place now
 	AskBy     *time.Time `json:"ask_by"`    // then it loses the place
 	ExpiresAt *time.Time `json:"expires_at"`
 	Ticket    string     `json:"ticket"`

@@ -3139,7 +3139,7 @@ type Waiting struct {
 	Takes         []*Take                `protobuf:"bytes,6,rep,name=takes,proto3" json:"takes,omitempty"`  // what that costs by the policy in use; empty: it has no such operation
 	SinceUs       int64                  `protobuf:"varint,7,opt,name=since_us,json=sinceUs,proto3" json:"since_us,omitempty"`
 	AskedAtUs     int64                  `protobuf:"varint,8,opt,name=asked_at_us,json=askedAtUs,proto3" json:"asked_at_us,omitempty"`        // last
-	AskAgainUs    int64                  `protobuf:"varint,9,opt,name=ask_again_us,json=askAgainUs,proto3" json:"ask_again_us,omitempty"`     // when it was told to ask again
+	AskAgainUs    int64                  `protobuf:"varint,9,opt,name=ask_again_us,json=askAgainUs,proto3" json:"ask_again_us,omitempty"`     // when it would be told to ask again, at its place now
 	AskByUs       int64                  `protobuf:"varint,10,opt,name=ask_by_us,json=askByUs,proto3" json:"ask_by_us,omitempty"`             // who has not asked by then has lost the place
 	ExpiresAtUs   int64                  `protobuf:"varint,11,opt,name=expires_at_us,json=expiresAtUs,proto3" json:"expires_at_us,omitempty"` // too old from then on
 	unknownFields protoimpl.UnknownFields
