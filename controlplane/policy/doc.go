@@ -62,4 +62,6 @@
 //   - A rollback is a new version with the old text; nobody is overtaken unawares; every
 //     change has an author and a reason. (TestRollbackAppendsTheOldText,
 //     TestOvertakenOperatorIsTold, TestEveryChangeHasAnAuthorAndAReason)
+//   - POLICY.md tells of every field of the language, and its examples can be read.
+//     (TestTheReferenceHasEveryField, TestTheReferencesExamplesAreValid)
 package policy
