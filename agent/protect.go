@@ -69,8 +69,11 @@ func (a *Agent) guarded(ctx context.Context, p *local.Plan, charges []local.Char
 		return Decision{}, -1, needsSlots("dimension")
 	}
 	v, err := a.enter(ctx, charges, 0)
-	if err != nil || v.Denied != nil {
-		return a.localDenial(p, &v), v.At, err
+	if err != nil {
+		return Decision{}, -1, err
+	}
+	if v.Denied != nil {
+		return a.localDenial(p, &v), v.At, nil
 	}
 	if leased == nil {
 		return localDecision(p, &v), v.At, a.turn(ctx, v.Delay)
