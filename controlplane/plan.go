@@ -174,7 +174,8 @@ func (p *plan) scope(requests []*request) ledger.Scope {
 		s.add(r)
 	}
 	accounts := slices.SortedFunc(maps.Keys(s.accounts), ledger.CompareAccounts)
-	return ledger.Scope{Accounts: accounts, Grants: sortedIDs(s.grants), Agents: sortedIDs(s.agents), Live: p.live}
+	return ledger.Scope{Accounts: accounts, Grants: sortedIDs(s.grants), Agents: sortedIDs(s.agents),
+		Holders: s.holders, Live: p.live, Seen: s.seen}
 }
 
 // scoper gathers a scope. Its result is sorted: equal requests make equal transactions.
@@ -183,11 +184,14 @@ type scoper struct {
 	accounts map[ledger.AccountID]bool
 	grants   map[ledger.ID]bool
 	agents   map[ledger.ID]bool
+	holders  []ledger.Holder // whose leases count against what is asked for
+	seen     time.Duration
 }
 
 func (s *scoper) account(at *place) {
 	if at.fault == nil {
 		s.accounts[at.account] = true
+		s.seen = max(s.seen, at.terms.Interest())
 	}
 }
 
@@ -210,6 +214,11 @@ func (s *scoper) add(r *request) {
 		if x.fault == nil {
 			s.grants[x.ID] = true
 			s.account(s.place(x.Account.Key))
+		}
+	}
+	for _, x := range r.asks {
+		if at := s.asked(x); x.fault == nil && at.fault == nil {
+			s.holders = append(s.holders, ledger.Holder{Account: at.account, Agent: r.hello.Incarnation})
 		}
 	}
 	for _, list := range [][]ask{r.cancels, r.asks, r.spends, r.refunds} {

@@ -71,6 +71,9 @@ func agent(n uint64) ledger.ID { return idAt(start.Add(-time.Hour), n) }
 func (d *desk) update(scope ledger.Scope, fn func(*ledger.Book) error) error {
 	d.Helper()
 	scope.Accounts = append(scope.Accounts, d.account)
+	for _, agent := range scope.Agents {
+		scope.Holders = append(scope.Holders, ledger.Holder{Account: d.account, Agent: agent})
+	}
 	return d.store.Update(context.Background(), scope, fn)
 }
 

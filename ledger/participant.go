@@ -78,12 +78,12 @@ func (b *Book) See(key quota.Key, agent ID, region string, demand Units) {
 	b.seen[key][agent] = p
 }
 
-// countedSince is the moment since when an agent must have been seen to count in N: within
-// max(ttl, 60 s). The grace is added to the ttl, so that an agent that vanished counts until
-// its leases close.
-func (b *Book) countedSince(t Terms) time.Time {
-	return b.loaded.Now.Add(-max(t.TTL+t.Grace, time.Minute))
-}
+// countedSince is the moment since when an agent must have been seen to count in N.
+func (b *Book) countedSince(t Terms) time.Time { return b.loaded.Now.Add(-t.Interest()) }
+
+// Interest is how long an agent counts in N after it was seen: max(ttl, 60 s). The grace is
+// added to the ttl, so that an agent that vanished counts until its leases close.
+func (t Terms) Interest() time.Duration { return max(t.TTL+t.Grace, time.Minute) }
 
 // Agents is N: the agents that leased, asked or spent on the key lately.
 func (b *Book) Agents(key quota.Key, t Terms) int {

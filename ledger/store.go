@@ -23,12 +23,20 @@ type Store interface {
 
 // Scope says what a transaction touches.
 type Scope struct {
-	Accounts []AccountID // locked; in any order, repeats allowed
-	Grants   []ID        // loaded if they exist, whatever their account
-	Agents   []ID        // incarnations to lock and load; of the scope's accounts, their live leases too
-	Live     bool        // all live leases of the accounts, for a recall
-	Held     bool        // grants with held units, ReleaseBatch an account, for a release
-	FoldOld  time.Time   // when set: settled grants not updated since, at most FoldBatch an account
+	Accounts []AccountID   // locked; in any order, repeats allowed
+	Grants   []ID          // loaded if they exist, whatever their account
+	Agents   []ID          // incarnations to lock and load
+	Holders  []Holder      // whose live leases in which of the accounts to load
+	Live     bool          // all live leases of the accounts, for a recall
+	Held     bool          // grants with held units, ReleaseBatch an account, for a release
+	FoldOld  time.Time     // when set: settled grants not updated since, at most FoldBatch an account
+	Seen     time.Duration // participants seen within it are loaded; less than an hour: those of an hour
+}
+
+// Holder is an agent with an account in which it may hold leases.
+type Holder struct {
+	Account AccountID
+	Agent   ID
 }
 
 // FoldBatch is how many grants one transaction folds at most.

@@ -148,6 +148,9 @@ func (r *room) id() ledger.ID {
 // update runs fn over the room's account.
 func (r *room) update(scope ledger.Scope, fn func(*ledger.Book) error) error {
 	scope.Accounts = append(scope.Accounts, r.account)
+	for _, agent := range scope.Agents {
+		scope.Holders = append(scope.Holders, ledger.Holder{Account: r.account, Agent: agent})
+	}
 	return r.Store.Update(r.Context(), scope, fn)
 }
 

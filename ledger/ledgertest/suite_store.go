@@ -102,7 +102,7 @@ func everyFieldComesBack(r *room) {
 // writeIncarnation is a first Sync whose answer was lost once, and the second.
 func (r *room) writeIncarnation(agent ledger.ID) {
 	r.Helper()
-	hello := ledger.Hello{Incarnation: agent, Name: "node ñ", Region: "eu", PolicyVersion: 1}
+	hello := ledger.Hello{Incarnation: agent, Name: `node "ñ" \, {a,b} (c) 'd' NULL`, Region: "NULL", PolicyVersion: 1}
 	scope := ledger.Scope{Agents: []ledger.ID{agent}}
 	wrote := r.write(scope, func(b *ledger.Book) error {
 		b.Admit(hello, r.id())

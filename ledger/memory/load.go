@@ -23,6 +23,10 @@ func (s *Store) load(scope ledger.Scope) ledger.Loaded {
 			l.Grants = append(l.Grants, r.grant)
 		}
 	}
+	holders := map[ledger.AccountID][]ledger.ID{}
+	for _, h := range scope.Holders {
+		holders[h.Account] = append(holders[h.Account], h.Agent)
+	}
 	ids := slices.SortedFunc(slices.Values(scope.Accounts), ledger.CompareAccounts)
 	for _, id := range slices.Compact(ids) {
 		if of, ok := s.participants[id.Key]; ok {
@@ -34,7 +38,7 @@ func (s *Store) load(scope ledger.Scope) ledger.Loaded {
 			continue
 		}
 		l.Accounts = append(l.Accounts, a.row)
-		s.loadGrants(a, scope, l, take)
+		s.loadGrants(a, scope, holders[id], l, take)
 	}
 	for _, id := range scope.Grants {
 		if r, ok := s.grants[id]; ok {
@@ -54,7 +58,7 @@ func (s *Store) load(scope ledger.Scope) ledger.Loaded {
 	return l
 }
 
-func (s *Store) loadGrants(a *account, scope ledger.Scope, l ledger.Loaded, take func(*record)) {
+func (s *Store) loadGrants(a *account, scope ledger.Scope, holders []ledger.ID, l ledger.Loaded, take func(*record)) {
 	held := ledger.HeldBatch
 	if scope.Held {
 		held = ledger.ReleaseBatch
@@ -78,7 +82,7 @@ func (s *Store) loadGrants(a *account, scope ledger.Scope, l ledger.Loaded, take
 		}
 		take(r)
 	}
-	for _, agent := range scope.Agents {
+	for _, agent := range holders {
 		if of, ok := a.ofAgent[agent]; ok {
 			for _, r := range of.list {
 				take(r)

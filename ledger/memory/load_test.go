@@ -87,7 +87,7 @@ func TestLoadsAreBounded(t *testing.T) {
 		"a grant by id":     {ledger.Scope{Grants: []ledger.ID{numbered(start(), 1), numbered(start(), 1)}}, ledger.HeldBatch + ledger.DueBatch + 1},
 		"settled grants":    {ledger.Scope{FoldOld: old}, ledger.HeldBatch + ledger.DueBatch + ledger.FoldBatch},
 		"all live leases":   {ledger.Scope{Live: true}, ledger.HeldBatch + 1_600},
-		"one agent's lease": {ledger.Scope{Agents: []ledger.ID{numbered(start().Add(time.Hour+50*time.Second), 7)}}, ledger.HeldBatch + ledger.DueBatch + 2},
+		"one agent's lease": {ledger.Scope{Holders: []ledger.Holder{{Account: s.id, Agent: numbered(start().Add(time.Hour+50*time.Second), 7)}}}, ledger.HeldBatch + ledger.DueBatch + 2},
 	} {
 		c.scope.Accounts = []ledger.AccountID{s.id}
 		l := s.load(c.scope)

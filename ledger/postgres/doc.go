@@ -1,6 +1,6 @@
 // Package postgres keeps the ledger in Postgres. SQL locks and stores; the arithmetic is
-// package ledger's. A transaction is three round trips: lock and read the clock, load, write
-// and commit. lock.go says why transactions cannot deadlock.
+// package ledger's. A transaction is two round trips: lock, read the clock and load; write and
+// commit. lock.go says why transactions cannot deadlock.
 //
 // The server needs nothing but the schema of package migrations. Classes exact, hard and
 // bounded keep their bounds over a failover only with a synchronous standby. A pooler in
@@ -11,7 +11,7 @@
 //
 //   - It behaves as ledger.Store, Reader, Keeper, Billing and Lines say, with prepared statements and
 //     without. (TestConformance)
-//   - A transaction takes three round trips, whatever its size. (TestThreeRoundTrips)
+//   - A transaction takes two round trips, whatever its size, and two more on accounts that are new. (TestTwoRoundTrips)
 //   - Two transactions never deadlock, and first grants make one account.
 //     (TestP1LockOrder, TestP2FirstGrants)
 //   - A lock that is not free, a store that hangs and a demoted primary are ErrUnavailable in

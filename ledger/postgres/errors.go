@@ -20,6 +20,10 @@ var ErrUnknownOutcome = errors.New("outcome of the commit is unknown")
 // errAgain marks attempts that found rows changed under them.
 var errAgain = errors.New("transaction met another one and runs again")
 
+// errMissing marks attempts that found accounts missing: they are not made yet, or were removed
+// while they were being locked.
+var errMissing = fmt.Errorf("accounts are not all there: %w", errAgain)
+
 // errUnsettled marks attempts whose COMMIT was sent and not answered.
 var errUnsettled = errors.New("connection broke after COMMIT was sent")
 

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -106,14 +105,22 @@ FOR UPDATE OF a`
 const readClockSQL = `-- name: read_clock
 SELECT clock_timestamp(), version FROM policy_head`
 
-// lock is the first round trip.
-func (tx *transaction) lock(ctx context.Context) error {
+// lock is the first round trip: it takes the locks, reads the clock, and then what lies under
+// them. Accounts are made first if create says so: most are there already.
+func (tx *transaction) lock(ctx context.Context, create bool) error {
 	t, o := tx.target, tx.store.opt
 	tenants, dimensions, starts, ends := accountKeyColumns(t.accounts)
 	batch := &pgx.Batch{}
 	batch.Queue(beginSQL)
 	batch.Queue(settingsSQL, millis(o.LockTimeout), millis(o.Timeout), millis(min(o.Timeout, idleTimeout)))
-	if len(t.accounts) > 0 {
+	var known bool
+	if tx.types, known = rowTypesOf(tx.conn); !known {
+		batch.Queue(rowTypesSQL).QueryRow(func(row pgx.Row) (err error) {
+			tx.types, err = learnRowTypes(tx.conn, row)
+			return err
+		})
+	}
+	if create && len(t.accounts) > 0 {
 		batch.Queue(makeAccountsSQL, tenants, dimensions, starts, ends)
 	}
 	if len(t.agents) > 0 {
@@ -126,6 +133,7 @@ func (tx *transaction) lock(ctx context.Context) error {
 	batch.Queue(readClockSQL).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&clock, &tx.loaded.PolicyVersion)
 	})
+	tx.queueLoad(batch)
 	sent := o.Now()
 	if err := tx.conn.SendBatch(ctx, batch).Close(); err != nil {
 		return err
@@ -134,9 +142,9 @@ func (tx *transaction) lock(ctx context.Context) error {
 	tx.loaded.ClockSuspect = suspect(tx.loaded.Now, sent, o.Now())
 	tx.loaded.Retention = o.Retention
 	if len(tx.rows) != len(t.accounts) {
-		return fmt.Errorf("account removed while it was being locked: %w", errAgain)
+		return errMissing
 	}
-	return nil
+	return tx.nameGrants(ctx)
 }
 
 // suspect compares the database's clock with the replica's, read before and after: the true
@@ -176,20 +184,20 @@ func (tx *transaction) scanIncarnations(rows pgx.Rows) error {
 	return err
 }
 
-// incarnationRow is an incarnation as stored, its tokens in an array.
-type incarnationRow struct {
+// storedIncarnation is an incarnation as stored, its tokens in an array.
+type storedIncarnation struct {
 	ledger.Incarnation
 	tokens []pgtype.UUID
 }
 
-func incarnationFields(i *incarnationRow) []any {
+func incarnationFields(i *storedIncarnation) []any {
 	return []any{
 		(*identity)(&i.ID), &i.Name, &i.Region, (*instant)(&i.StartedAt), (*instant)(&i.LastSeen),
 		&i.PolicyVersion, (*identity)(&i.Echoed), &i.tokens,
 	}
 }
 
-func incarnationsOf(rows []incarnationRow) []ledger.Incarnation {
+func incarnationsOf(rows []storedIncarnation) []ledger.Incarnation {
 	var all []ledger.Incarnation
 	for _, row := range rows {
 		for _, token := range row.tokens {

@@ -86,7 +86,15 @@ const (
 // A lock that was not free in time is not tried again: the caller fails fast.
 func (s *Store) Update(ctx context.Context, scope ledger.Scope, fn func(*ledger.Book) error) error {
 	t := newTarget(scope)
-	return s.persist(ctx, fmt.Sprintf("update %d accounts", len(t.accounts)), func() error { return s.attempt(ctx, t, fn) })
+	create := false
+	return s.persist(ctx, fmt.Sprintf("update %d accounts", len(t.accounts)), func() error {
+		err := s.attempt(ctx, t, create, fn)
+		if !create && errors.Is(err, errMissing) {
+			create = true
+			err = s.attempt(ctx, t, create, fn)
+		}
+		return err
+	})
 }
 
 // persist attempts a transaction until its outcome is known, or it is no use.
@@ -140,32 +148,52 @@ type target struct {
 	keys     []quota.Key        // of the accounts
 	grants   []ledger.ID
 	agents   []ledger.ID
-	live     bool
-	held     bool
-	foldOld  time.Time
+
+	holders     []ledger.ID // agents whose own leases are loaded, by account
+	first, last []int32     // of each account, which of them: from 1; last is below first where there is none
+
+	live    bool
+	held    bool
+	foldOld time.Time
+	seen    time.Duration
 }
 
 func newTarget(s ledger.Scope) *target {
 	t := &target{
 		accounts: slices.Compact(slices.SortedFunc(slices.Values(s.Accounts), ledger.CompareAccounts)),
-		grants:   uniqueIDs(s.Grants), agents: uniqueIDs(s.Agents), live: s.Live, held: s.Held, foldOld: s.FoldOld,
+		grants:   uniqueIDs(s.Grants), agents: uniqueIDs(s.Agents), live: s.Live, held: s.Held, foldOld: s.FoldOld, seen: s.Seen,
 	}
 	for _, id := range t.accounts {
 		if n := len(t.keys); n == 0 || t.keys[n-1] != id.Key {
 			t.keys = append(t.keys, id.Key)
 		}
 	}
+	t.assign(s.Holders)
 	return t
+}
+
+// assign sorts the holders by their accounts. One whose account is not in the scope is none.
+func (t *target) assign(holders []ledger.Holder) {
+	t.first, t.last = make([]int32, len(t.accounts)), make([]int32, len(t.accounts))
+	at := make(map[ledger.AccountID][]ledger.ID, len(t.accounts))
+	for _, h := range holders {
+		at[h.Account] = append(at[h.Account], h.Agent)
+	}
+	for i, id := range t.accounts {
+		t.first[i] = int32(len(t.holders) + 1)
+		t.holders = append(t.holders, uniqueIDs(at[id])...)
+		t.last[i] = int32(len(t.holders))
+	}
 }
 
 func uniqueIDs(ids []ledger.ID) []ledger.ID {
 	return slices.Compact(slices.SortedFunc(slices.Values(ids), ledger.CompareIDs))
 }
 
-// attempt runs the transaction once, in three round trips: lock, load, write and commit.
-func (s *Store) attempt(ctx context.Context, t *target, fn func(*ledger.Book) error) error {
+// attempt runs the transaction once, in two round trips: lock and load, write and commit.
+func (s *Store) attempt(ctx context.Context, t *target, create bool, fn func(*ledger.Book) error) error {
 	return s.transact(ctx, t, func(ctx context.Context, tx *transaction) (*pgx.Batch, error) {
-		if err := tx.prepare(ctx, fn); err != nil {
+		if err := tx.prepare(ctx, create, fn); err != nil {
 			return nil, err
 		}
 		return tx.writes(), nil
@@ -198,18 +226,17 @@ type transaction struct {
 	conn   *pgx.Conn
 	target *target
 
+	types   rowTypes
 	loaded  ledger.Loaded
 	rows    map[ledger.AccountID]int64 // surrogate ids of the locked accounts
+	grants  []grantRow
 	changes ledger.Changes
 }
 
 // prepare locks and loads, and lets the rules decide.
-func (tx *transaction) prepare(ctx context.Context, fn func(*ledger.Book) error) error {
-	if err := tx.lock(ctx); err != nil {
-		return fmt.Errorf("lock: %w", err)
-	}
-	if err := tx.load(ctx); err != nil {
-		return fmt.Errorf("load: %w", err)
+func (tx *transaction) prepare(ctx context.Context, create bool, fn func(*ledger.Book) error) error {
+	if err := tx.lock(ctx, create); err != nil {
+		return fmt.Errorf("lock and load: %w", err)
 	}
 	book := ledger.NewBook(tx.loaded)
 	if err := fn(book); err != nil {

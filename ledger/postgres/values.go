@@ -136,16 +136,22 @@ func accountFields(a *ledger.Account) []any {
 		(*instant)(&a.WantedAt))
 }
 
-// grantFields are the columns of a grant without its tally, in the order in which every
-// statement selects them.
+// grantFields are the columns of a grant with the name of its account and without its tally, in
+// the order in which every statement selects them.
 func grantFields(g *ledger.Grant) []any {
-	return append(accountIDFields(&g.Account),
+	return append(accountIDFields(&g.Account), recordFields(g)...)
+}
+
+// recordFields are those columns without the account.
+func recordFields(g *ledger.Grant) []any {
+	return []any{
 		(*identity)(&g.ID), (*int16)(&g.Kind), (*int16)(&g.State), (*int16)(&g.Class), (*identity)(&g.Agent),
 		&g.Region, (*int64)(&g.Asked), (*int64)(&g.Need), (*int64)(&g.Amount), (*string)(&g.Reason),
 		&g.Generation, &g.PolicyVersion, (*instant)(&g.IssuedAt), &g.TTL, (*instant)(&g.ExpiresAt),
 		(*instant)(&g.ClosesAt), (*instant)(&g.RevokedAt), (*instant)(&g.UpdatedAt),
 		(*int64)(&g.Taken), (*int64)(&g.Refunded), (*int64)(&g.Back), (*int64)(&g.Uncertain),
-		(*instant)(&g.StartsAt), (*instant)(&g.EndsAt), &g.Delay, &g.Drip, &g.Seq, (*int64)(&g.InUse))
+		(*instant)(&g.StartsAt), (*instant)(&g.EndsAt), &g.Delay, &g.Drip, &g.Seq, (*int64)(&g.InUse),
+	}
 }
 
 func intervalOf(d time.Duration) pgtype.Interval {

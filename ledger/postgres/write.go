@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/quotalease/quotalease/ledger"
 )
@@ -35,24 +34,7 @@ SET policy_version = w.policy_version, kind = w.kind, class = w.class, unit_limi
     bucket_at = w.bucket_at, credit = w.credit, released = w.released,
     opening_limit = w.opening_limit, opened_at = w.opened_at, closed_at = w.closed_at,
     final_at = w.final_at, revision = w.revision, final_by = w.final_by, wanted_at = w.wanted_at
-FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::smallint[], $5::bigint[], $6::bigint[],
-            $7::interval[], $8::interval[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[],
-            $13::timestamptz[], $14::boolean[],
-            $15::bigint[], $16::interval[], $17::interval[], $18::bigint[], $19::interval[],
-            $20::bigint[], $21::bigint[], $22::timestamptz[], $23::bigint[], $24::bigint[],
-            $25::bigint[], $26::timestamptz[], $27::timestamptz[], $28::timestamptz[], $29::bigint[],
-            $30::timestamptz[], $31::timestamptz[],
-            $32::bigint[], $33::bigint[], $34::bigint[], $35::bigint[], $36::bigint[], $37::bigint[],
-            $38::bigint[], $39::bigint[], $40::bigint[], $41::bigint[], $42::bigint[], $43::bigint[])
-     AS w (id, policy_version, kind, class, unit_limit, budget,
-           ttl, grace, generation, committed, largest_limit, overshoot,
-           clock, waiting,
-           rate_units, rate_per, max_hold, pot, final_after,
-           bucket_spent, bucket_part, bucket_at, credit, released,
-           opening_limit, opened_at, closed_at, final_at, revision,
-           final_by, wanted_at,
-           granted, consumed_reported, spent, unleased, outstanding, held,
-           uncertain, expired, revoked, returned, emergency, extended)
+FROM unnest($1::account_change_1[]) AS w
 WHERE a.id = w.id`
 
 // upsertFoldedSQL adds the sums of grants that go.
@@ -79,16 +61,6 @@ SET granted = account_folded.granted + EXCLUDED.granted,
     returned = account_folded.returned + EXCLUDED.returned,
     emergency = account_folded.emergency + EXCLUDED.emergency,
     extended = account_folded.extended + EXCLUDED.extended`
-
-// upsertParticipantsSQL keeps the later time: two windows of one key are locked apart.
-const upsertParticipantsSQL = `-- name: upsert_participants
-INSERT INTO participant (tenant, dimension, agent, last_seen, region, demand)
-SELECT w.tenant, w.dimension, w.agent, w.last_seen, w.region, w.demand
-FROM unnest($1::text[], $2::text[], $3::uuid[], $4::timestamptz[], $5::text[], $6::bigint[])
-     AS w (tenant, dimension, agent, last_seen, region, demand)
-ON CONFLICT (tenant, dimension, agent) DO UPDATE
-SET last_seen = greatest(participant.last_seen, EXCLUDED.last_seen),
-    region = EXCLUDED.region, demand = EXCLUDED.demand`
 
 // commit is the third round trip: all writes and COMMIT in one batch. The caller's context
 // cannot end it; it has a time of its own.
@@ -145,20 +117,20 @@ func (tx *transaction) explain(err error, refused *pgconn.PgError) error {
 func (tx *transaction) writes() *pgx.Batch {
 	c, batch := &tx.changes, &pgx.Batch{}
 	if len(c.NewGrants) > 0 {
-		batch.Queue(insertGrantsSQL, tx.newGrantArgs(c.NewGrants)...)
+		batch.Queue(insertGrantsSQL, rowsOf(tx.types.grant, c.NewGrants, tx.newGrant))
 	}
 	if len(c.Grants) > 0 {
-		batch.Queue(updateGrantsSQL, changedGrantArgs(c.Grants)...)
+		batch.Queue(updateGrantsSQL, rowsOf(tx.types.change, c.Grants, changedGrant))
 	}
 	if len(c.Accounts) > 0 {
-		batch.Queue(updateAccountsSQL, tx.accountArgs(c.Accounts)...)
+		batch.Queue(updateAccountsSQL, rowsOf(tx.types.account, c.Accounts, tx.changedAccount))
 	}
 	if len(c.Folded) > 0 {
 		batch.Queue(deleteGrantsSQL, uuidsOf(c.Folded))
 		batch.Queue(upsertFoldedSQL, tx.foldedArgs(c.FoldedTally)...)
 	}
 	if len(c.Participants) > 0 {
-		batch.Queue(upsertParticipantsSQL, participantArgs(c.Participants)...)
+		batch.Queue(upsertParticipantsSQL, rowsOf(tx.types.participant, c.Participants, participantRow))
 	}
 	tx.queueIncarnations(batch)
 	tx.queueStatements(batch)
@@ -166,40 +138,40 @@ func (tx *transaction) writes() *pgx.Batch {
 	return batch
 }
 
-func (tx *transaction) accountArgs(accounts []ledger.Account) []any {
-	return append([]any{
-		column(accounts, func(a *ledger.Account) int64 { return tx.rows[a.ID] }),
-		column(accounts, func(a *ledger.Account) int64 { return a.PolicyVersion }),
-		column(accounts, func(a *ledger.Account) int16 { return int16(a.Kind) }),
-		column(accounts, func(a *ledger.Account) int16 { return int16(a.Class) }),
-		column(accounts, func(a *ledger.Account) pgtype.Int8 { return limitOf(a.Limit) }),
-		column(accounts, func(a *ledger.Account) pgtype.Int8 { return limitOf(a.Budget) }),
-		column(accounts, func(a *ledger.Account) pgtype.Interval { return intervalOf(a.TTL) }),
-		column(accounts, func(a *ledger.Account) pgtype.Interval { return intervalOf(a.Grace) }),
-		column(accounts, func(a *ledger.Account) int64 { return a.Generation }),
-		column(accounts, func(a *ledger.Account) int64 { return int64(a.Committed) }),
-		column(accounts, func(a *ledger.Account) pgtype.Int8 { return limitOf(a.Largest) }),
-		column(accounts, func(a *ledger.Account) int64 { return int64(a.Overshoot) }),
-		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.Clock) }),
-		column(accounts, func(a *ledger.Account) bool { return a.Waiting }),
-		column(accounts, func(a *ledger.Account) int64 { return int64(a.Rate.Units) }),
-		column(accounts, func(a *ledger.Account) pgtype.Interval { return intervalOf(a.Rate.Per) }),
-		column(accounts, func(a *ledger.Account) pgtype.Interval { return intervalOf(a.MaxHold) }),
-		column(accounts, func(a *ledger.Account) int64 { return int64(a.Pot) }),
-		column(accounts, func(a *ledger.Account) pgtype.Interval { return intervalOf(a.FinalAfter) }),
-		column(accounts, func(a *ledger.Account) int64 { return int64(a.Bucket.Spent) }),
-		column(accounts, func(a *ledger.Account) int64 { return int64(a.Bucket.Part) }),
-		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.Bucket.At) }),
-		column(accounts, func(a *ledger.Account) int64 { return int64(a.Credit) }),
-		column(accounts, func(a *ledger.Account) int64 { return int64(a.Released) }),
-		column(accounts, func(a *ledger.Account) pgtype.Int8 { return limitOf(a.Opening) }),
-		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.OpenedAt) }),
-		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.ClosedAt) }),
-		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.FinalAt) }),
-		column(accounts, func(a *ledger.Account) int64 { return a.Revision }),
-		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.FinalBy()) }),
-		column(accounts, func(a *ledger.Account) pgtype.Timestamptz { return timeOrNull(a.WantedAt) }),
-	}, tallyColumns(accounts, func(a *ledger.Account) ledger.Tally { return a.Tally })...)
+// changedAccount writes the fields of an account_change_1 in their order.
+func (tx *transaction) changedAccount(w *rowWriter, a *ledger.Account) {
+	w.bigint(tx.rows[a.ID])
+	w.bigint(a.PolicyVersion)
+	w.smallint(int16(a.Kind))
+	w.smallint(int16(a.Class))
+	w.limit(a.Limit)
+	w.limit(a.Budget)
+	w.interval(a.TTL)
+	w.interval(a.Grace)
+	w.bigint(a.Generation)
+	w.units(a.Committed)
+	w.limit(a.Largest)
+	w.units(a.Overshoot)
+	w.timeOrNull(a.Clock)
+	w.boolean(a.Waiting)
+	w.units(a.Rate.Units)
+	w.interval(a.Rate.Per)
+	w.interval(a.MaxHold)
+	w.units(a.Pot)
+	w.interval(a.FinalAfter)
+	w.units(a.Bucket.Spent)
+	w.bigint(int64(a.Bucket.Part))
+	w.timeOrNull(a.Bucket.At)
+	w.units(a.Credit)
+	w.units(a.Released)
+	w.limit(a.Opening)
+	w.timeOrNull(a.OpenedAt)
+	w.timeOrNull(a.ClosedAt)
+	w.timeOrNull(a.FinalAt)
+	w.bigint(a.Revision)
+	w.timeOrNull(a.FinalBy())
+	w.timeOrNull(a.WantedAt)
+	w.tally(a.Tally)
 }
 
 func (tx *transaction) foldedArgs(folded map[ledger.AccountID]ledger.Tally) []any {
@@ -207,15 +179,4 @@ func (tx *transaction) foldedArgs(folded map[ledger.AccountID]ledger.Tally) []an
 	return append([]any{
 		column(ids, func(id *ledger.AccountID) int64 { return tx.rows[*id] }),
 	}, tallyColumns(ids, func(id *ledger.AccountID) ledger.Tally { return folded[*id] })...)
-}
-
-func participantArgs(ps []ledger.Participant) []any {
-	return []any{
-		column(ps, func(p *ledger.Participant) string { return p.Key.Tenant }),
-		column(ps, func(p *ledger.Participant) string { return p.Key.Dimension }),
-		column(ps, func(p *ledger.Participant) pgtype.UUID { return uuidOf(p.Agent) }),
-		column(ps, func(p *ledger.Participant) pgtype.Timestamptz { return timeOf(p.LastSeen) }),
-		column(ps, func(p *ledger.Participant) string { return p.Region }),
-		column(ps, func(p *ledger.Participant) int64 { return int64(p.Demand) }),
-	}
 }

@@ -1,10 +1,6 @@
 package postgres
 
-import (
-	"github.com/jackc/pgx/v5/pgtype"
-
-	"github.com/quotalease/quotalease/ledger"
-)
+import "github.com/quotalease/quotalease/ledger"
 
 // insertGrantsSQL inserts plainly: an id that another transaction recorded meanwhile, under
 // other locks, must fail this one, which then finds the record when it runs again.
@@ -21,53 +17,40 @@ SELECT w.id, w.account_id, w.agent, w.region, w.kind, w.state, w.class, w.asked,
        w.starts_at, w.ends_at, w.delay, w.drip, w.seq, w.in_use,
        w.granted, w.consumed_reported, w.spent, w.unleased, w.outstanding, w.held,
        w.uncertain, w.expired, w.revoked, w.returned, w.emergency, w.extended
-FROM unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::smallint[], $6::smallint[], $7::smallint[],
-            $8::bigint[], $9::bigint[], $10::bigint[], $11::text[],
-            $12::bigint[], $13::bigint[], $14::timestamptz[], $15::interval[], $16::timestamptz[], $17::timestamptz[],
-            $18::timestamptz[], $19::timestamptz[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[],
-            $24::timestamptz[], $25::timestamptz[], $26::interval[], $27::interval[], $28::bigint[], $29::bigint[],
-            $30::bigint[], $31::bigint[], $32::bigint[], $33::bigint[], $34::bigint[], $35::bigint[],
-            $36::bigint[], $37::bigint[], $38::bigint[], $39::bigint[], $40::bigint[], $41::bigint[])
-     AS w (id, account_id, agent, region, kind, state, class,
-           asked, need, amount, reason,
-           generation, policy_version, issued_at, ttl, expires_at, closes_at,
-           revoked_at, updated_at, taken, refunded, back, moved,
-           starts_at, ends_at, delay, drip, seq, in_use,
-           granted, consumed_reported, spent, unleased, outstanding, held,
-           uncertain, expired, revoked, returned, emergency, extended)`
+FROM unnest($1::grant_row_1[]) AS w`
 
-func (tx *transaction) newGrantArgs(grants []ledger.Grant) []any {
-	return append([]any{
-		column(grants, func(g *ledger.Grant) pgtype.UUID { return uuidOf(g.ID) }),
-		column(grants, func(g *ledger.Grant) int64 { return tx.rows[g.Account] }),
-		column(grants, func(g *ledger.Grant) pgtype.UUID { return uuidOf(g.Agent) }),
-		column(grants, func(g *ledger.Grant) string { return g.Region }),
-		column(grants, func(g *ledger.Grant) int16 { return int16(g.Kind) }),
-		column(grants, func(g *ledger.Grant) int16 { return int16(g.State) }),
-		column(grants, func(g *ledger.Grant) int16 { return int16(g.Class) }),
-		column(grants, func(g *ledger.Grant) int64 { return int64(g.Asked) }),
-		column(grants, func(g *ledger.Grant) int64 { return int64(g.Need) }),
-		column(grants, func(g *ledger.Grant) int64 { return int64(g.Amount) }),
-		column(grants, func(g *ledger.Grant) string { return string(g.Reason) }),
-		column(grants, func(g *ledger.Grant) int64 { return g.Generation }),
-		column(grants, func(g *ledger.Grant) int64 { return g.PolicyVersion }),
-		column(grants, func(g *ledger.Grant) pgtype.Timestamptz { return timeOf(g.IssuedAt) }),
-		column(grants, func(g *ledger.Grant) pgtype.Interval { return intervalOf(g.TTL) }),
-		column(grants, func(g *ledger.Grant) pgtype.Timestamptz { return timeOrNull(g.ExpiresAt) }),
-		column(grants, func(g *ledger.Grant) pgtype.Timestamptz { return timeOrNull(g.ClosesAt) }),
-		column(grants, func(g *ledger.Grant) pgtype.Timestamptz { return timeOrNull(g.RevokedAt) }),
-		column(grants, func(g *ledger.Grant) pgtype.Timestamptz { return timeOf(g.UpdatedAt) }),
-		column(grants, func(g *ledger.Grant) int64 { return int64(g.Taken) }),
-		column(grants, func(g *ledger.Grant) int64 { return int64(g.Refunded) }),
-		column(grants, func(g *ledger.Grant) int64 { return int64(g.Back) }),
-		column(grants, func(g *ledger.Grant) int64 { return int64(g.Uncertain) }),
-		column(grants, func(g *ledger.Grant) pgtype.Timestamptz { return timeOrNull(g.StartsAt) }),
-		column(grants, func(g *ledger.Grant) pgtype.Timestamptz { return timeOrNull(g.EndsAt) }),
-		column(grants, func(g *ledger.Grant) pgtype.Interval { return intervalOf(g.Delay) }),
-		column(grants, func(g *ledger.Grant) pgtype.Interval { return intervalOf(g.Drip) }),
-		column(grants, func(g *ledger.Grant) int64 { return g.Seq }),
-		column(grants, func(g *ledger.Grant) int64 { return int64(g.InUse) }),
-	}, tallyColumns(grants, func(g *ledger.Grant) ledger.Tally { return g.Tally() })...)
+// newGrant writes the fields of a grant_row_1 in their order.
+func (tx *transaction) newGrant(w *rowWriter, g *ledger.Grant) {
+	w.uuid(g.ID)
+	w.bigint(tx.rows[g.Account])
+	w.uuid(g.Agent)
+	w.text(g.Region)
+	w.smallint(int16(g.Kind))
+	w.smallint(int16(g.State))
+	w.smallint(int16(g.Class))
+	w.units(g.Asked)
+	w.units(g.Need)
+	w.units(g.Amount)
+	w.text(string(g.Reason))
+	w.bigint(g.Generation)
+	w.bigint(g.PolicyVersion)
+	w.time(g.IssuedAt)
+	w.interval(g.TTL)
+	w.timeOrNull(g.ExpiresAt)
+	w.timeOrNull(g.ClosesAt)
+	w.timeOrNull(g.RevokedAt)
+	w.time(g.UpdatedAt)
+	w.units(g.Taken)
+	w.units(g.Refunded)
+	w.units(g.Back)
+	w.units(g.Uncertain)
+	w.timeOrNull(g.StartsAt)
+	w.timeOrNull(g.EndsAt)
+	w.interval(g.Delay)
+	w.interval(g.Drip)
+	w.bigint(g.Seq)
+	w.units(g.InUse)
+	w.tally(g.Tally())
 }
 
 // updateGrantsSQL writes what can change after the decision, which itself stands. The terms
@@ -82,36 +65,27 @@ SET state = w.state, revoked_at = w.revoked_at, updated_at = w.updated_at,
     unleased = w.unleased, outstanding = w.outstanding, held = w.held, uncertain = w.uncertain,
     expired = w.expired, revoked = w.revoked, returned = w.returned,
     emergency = w.emergency, extended = w.extended
-FROM unnest($1::uuid[], $2::smallint[], $3::timestamptz[], $4::timestamptz[],
-            $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-            $9::bigint[], $10::interval[], $11::timestamptz[], $12::timestamptz[], $13::timestamptz[],
-            $14::bigint[], $15::bigint[],
-            $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[],
-            $22::bigint[], $23::bigint[], $24::bigint[], $25::bigint[], $26::bigint[], $27::bigint[])
-     AS w (id, state, revoked_at, updated_at, taken, refunded, back, moved,
-           policy_version, ttl, expires_at, closes_at, ends_at, seq, in_use,
-           granted, consumed_reported, spent, unleased, outstanding, held,
-           uncertain, expired, revoked, returned, emergency, extended)
+FROM unnest($1::grant_change_1[]) AS w
 WHERE g.id = w.id`
 
-func changedGrantArgs(grants []ledger.Grant) []any {
-	return append([]any{
-		column(grants, func(g *ledger.Grant) pgtype.UUID { return uuidOf(g.ID) }),
-		column(grants, func(g *ledger.Grant) int16 { return int16(g.State) }),
-		column(grants, func(g *ledger.Grant) pgtype.Timestamptz { return timeOrNull(g.RevokedAt) }),
-		column(grants, func(g *ledger.Grant) pgtype.Timestamptz { return timeOf(g.UpdatedAt) }),
-		column(grants, func(g *ledger.Grant) int64 { return int64(g.Taken) }),
-		column(grants, func(g *ledger.Grant) int64 { return int64(g.Refunded) }),
-		column(grants, func(g *ledger.Grant) int64 { return int64(g.Back) }),
-		column(grants, func(g *ledger.Grant) int64 { return int64(g.Uncertain) }),
-		column(grants, func(g *ledger.Grant) int64 { return g.PolicyVersion }),
-		column(grants, func(g *ledger.Grant) pgtype.Interval { return intervalOf(g.TTL) }),
-		column(grants, func(g *ledger.Grant) pgtype.Timestamptz { return timeOrNull(g.ExpiresAt) }),
-		column(grants, func(g *ledger.Grant) pgtype.Timestamptz { return timeOrNull(g.ClosesAt) }),
-		column(grants, func(g *ledger.Grant) pgtype.Timestamptz { return timeOrNull(g.EndsAt) }),
-		column(grants, func(g *ledger.Grant) int64 { return g.Seq }),
-		column(grants, func(g *ledger.Grant) int64 { return int64(g.InUse) }),
-	}, tallyColumns(grants, func(g *ledger.Grant) ledger.Tally { return g.Tally() })...)
+// changedGrant writes the fields of a grant_change_1 in their order.
+func changedGrant(w *rowWriter, g *ledger.Grant) {
+	w.uuid(g.ID)
+	w.smallint(int16(g.State))
+	w.timeOrNull(g.RevokedAt)
+	w.time(g.UpdatedAt)
+	w.units(g.Taken)
+	w.units(g.Refunded)
+	w.units(g.Back)
+	w.units(g.Uncertain)
+	w.bigint(g.PolicyVersion)
+	w.interval(g.TTL)
+	w.timeOrNull(g.ExpiresAt)
+	w.timeOrNull(g.ClosesAt)
+	w.timeOrNull(g.EndsAt)
+	w.bigint(g.Seq)
+	w.units(g.InUse)
+	w.tally(g.Tally())
 }
 
 // deleteGrantsSQL removes grants whose tallies were folded.

@@ -8,23 +8,17 @@ import (
 )
 
 // insertIncarnationsSQL inserts plainly: of two transactions that meet an agent for the first
-// time, one must run again and see the tokens that the other issued. The tokens of all rows
-// come in one array, each row's from first to last.
+// time, one must run again and see the tokens that the other issued.
 const insertIncarnationsSQL = `-- name: insert_incarnations
 INSERT INTO incarnation (id, name, region, started_at, last_seen, policy_version, echoed, tokens)
-SELECT w.id, w.name, w.region, w.started_at, w.last_seen, w.policy_version, w.echoed,
-       ($10::uuid[])[w.first:w.last]
-FROM unnest($1::uuid[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::bigint[], $7::uuid[],
-            $8::integer[], $9::integer[])
-     AS w (id, name, region, started_at, last_seen, policy_version, echoed, first, last)`
+SELECT w.id, w.name, w.region, w.started_at, w.last_seen, w.policy_version, w.echoed, w.tokens
+FROM unnest($1::incarnation_row_1[]) AS w`
 
 const updateIncarnationsSQL = `-- name: update_incarnations
 UPDATE incarnation i
 SET name = w.name, region = w.region, started_at = w.started_at, last_seen = w.last_seen,
-    policy_version = w.policy_version, echoed = w.echoed, tokens = ($10::uuid[])[w.first:w.last]
-FROM unnest($1::uuid[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::bigint[], $7::uuid[],
-            $8::integer[], $9::integer[])
-     AS w (id, name, region, started_at, last_seen, policy_version, echoed, first, last)
+    policy_version = w.policy_version, echoed = w.echoed, tokens = w.tokens
+FROM unnest($1::incarnation_row_1[]) AS w
 WHERE i.id = w.id`
 
 func (tx *transaction) queueIncarnations(batch *pgx.Batch) {
@@ -41,33 +35,42 @@ func (tx *transaction) queueIncarnations(batch *pgx.Batch) {
 		}
 	}
 	if len(met) > 0 {
-		batch.Queue(insertIncarnationsSQL, incarnationArgs(met)...)
+		batch.Queue(insertIncarnationsSQL, rowsOf(tx.types.incarnation, met, incarnationRow))
 	}
 	if len(changed) > 0 {
-		batch.Queue(updateIncarnationsSQL, incarnationArgs(changed)...)
+		batch.Queue(updateIncarnationsSQL, rowsOf(tx.types.incarnation, changed, incarnationRow))
 	}
 }
 
-func incarnationArgs(is []ledger.Incarnation) []any {
-	first, last := make([]int32, len(is)), make([]int32, len(is))
-	tokens := []pgtype.UUID{}
-	for n := range is {
-		first[n] = int32(len(tokens) + 1)
-		for _, token := range is[n].Issued {
-			tokens = append(tokens, uuidOf(token))
-		}
-		last[n] = int32(len(tokens))
-	}
-	return []any{
-		column(is, func(i *ledger.Incarnation) pgtype.UUID { return uuidOf(i.ID) }),
-		column(is, func(i *ledger.Incarnation) string { return i.Name }),
-		column(is, func(i *ledger.Incarnation) string { return i.Region }),
-		column(is, func(i *ledger.Incarnation) pgtype.Timestamptz { return timeOf(i.StartedAt) }),
-		column(is, func(i *ledger.Incarnation) pgtype.Timestamptz { return timeOf(i.LastSeen) }),
-		column(is, func(i *ledger.Incarnation) int64 { return i.PolicyVersion }),
-		column(is, func(i *ledger.Incarnation) pgtype.UUID { return uuidOrNull(i.Echoed) }),
-		first, last, tokens,
-	}
+// incarnationRow writes the fields of an incarnation_row_1 in their order.
+func incarnationRow(w *rowWriter, i *ledger.Incarnation) {
+	w.uuid(i.ID)
+	w.text(i.Name)
+	w.text(i.Region)
+	w.time(i.StartedAt)
+	w.time(i.LastSeen)
+	w.bigint(i.PolicyVersion)
+	w.uuidOrNull(i.Echoed)
+	w.uuids(i.Issued)
+}
+
+// upsertParticipantsSQL keeps the later time: two windows of one key are locked apart.
+const upsertParticipantsSQL = `-- name: upsert_participants
+INSERT INTO participant (tenant, dimension, agent, last_seen, region, demand)
+SELECT w.tenant, w.dimension, w.agent, w.last_seen, w.region, w.demand
+FROM unnest($1::participant_row_1[]) AS w
+ON CONFLICT (tenant, dimension, agent) DO UPDATE
+SET last_seen = greatest(participant.last_seen, EXCLUDED.last_seen),
+    region = EXCLUDED.region, demand = EXCLUDED.demand`
+
+// participantRow writes the fields of a participant_row_1 in their order.
+func participantRow(w *rowWriter, p *ledger.Participant) {
+	w.text(p.Key.Tenant)
+	w.text(p.Key.Dimension)
+	w.uuid(p.Agent)
+	w.time(p.LastSeen)
+	w.text(p.Region)
+	w.units(p.Demand)
 }
 
 // lockJournalSQL makes those who write events commit one after another, so that ids rise in
