@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -151,6 +152,7 @@ func (a *Agent) spendLoop(ctx context.Context) {
 		a.noteContact(err)
 		a.mu.Unlock()
 		kick(a.syncKick)
+		runtime.Gosched() // who was answered and comes right back is carried by the next one already
 	}
 }
 
