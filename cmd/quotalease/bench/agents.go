@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/quotalease/quotalease/agent"
 	"github.com/quotalease/quotalease/agent/embed"
 )
 
@@ -68,102 +65,30 @@ func demands() []demand {
 // steady takes from agents at a constant rate, and counts the commits that it takes. The first
 // takes, by which agents learn what they need, are not counted.
 func (w *world) steady(ctx context.Context, m meter, d demand, warm, span time.Duration) (s Steady, err error) {
-	var agents []*embed.Agent
-	defer func() {
-		err = errors.Join(err, each(agents, func(_ int, a *embed.Agent) error { return a.Close() }))
-	}()
-	for i := range d.agents {
-		a, err := w.agent(ctx, fmt.Sprintf("steady-%d", i))
-		if err != nil {
-			return s, err
-		}
-		agents = append(agents, a)
-	}
-	p := &pacer{now: m.now, key: fmt.Sprintf("steady-%d", d.agents), demand: d}
-	if err := p.play(ctx, agents, warm); err != nil {
-		return s, err
-	}
-	p.allowed.Store(0)
-	p.denied.Store(0)
-	before, err := w.counted("commits_total")
+	f, err := w.fleet(ctx, "steady", d.agents)
+	defer func() { err = errors.Join(err, f.close()) }()
 	if err != nil {
 		return s, err
 	}
-	if err := p.play(ctx, agents, span); err != nil {
+	key := fmt.Sprintf("steady-%d", d.agents)
+	t := traffic{now: m.now, rate: d.rate, callers: f.callers(1), pick: func(int, int64) (string, string) { return key, d.dimension }}
+	if _, err := t.play(ctx, warm); err != nil {
 		return s, err
 	}
-	after, err := w.counted("commits_total")
+	before, err := w.counters()
+	if err != nil {
+		return s, err
+	}
+	flow, err := t.play(ctx, span)
+	if err != nil {
+		return s, err
+	}
+	after, err := w.counters()
 	if err != nil {
 		return s, err
 	}
 	s = Steady{Agents: d.agents, Budget: d.budget, Rate: d.rate, Seconds: span.Seconds(),
-		Decisions: p.allowed.Load(), Denied: p.denied.Load(), Commits: int64(after - before)}
+		Decisions: flow.allowed, Denied: flow.denied, Commits: int64(after.commits - before.commits)}
 	s.Each = float64(s.Decisions) / float64(max(1, s.Commits))
 	return s, nil
-}
-
-// pacer takes one unit at a time, at a constant rate.
-type pacer struct {
-	now             func() time.Time
-	key             string
-	demand          demand
-	allowed, denied atomic.Int64
-}
-
-// due is how many takes of one agent belong to a time. They go around, so that those of all
-// agents together are what the rate says, to the last one.
-func (d demand) due(place int, ran time.Duration) int64 {
-	whole := int64(d.rate) * int64(ran) / int64(time.Second)
-	return (whole + int64(place)) / int64(d.agents)
-}
-
-// beat is how often takes are made up for.
-const beat = time.Millisecond
-
-// play has a caller for each agent.
-func (p *pacer) play(ctx context.Context, agents []*embed.Agent, span time.Duration) error {
-	return each(agents, func(i int, a *embed.Agent) error { return p.call(ctx, a, i, span) })
-}
-
-// call takes what is due, again and again. A take that has to wait makes those after it late,
-// not fewer.
-func (p *pacer) call(ctx context.Context, a *embed.Agent, place int, span time.Duration) error {
-	ticker := time.NewTicker(beat)
-	defer ticker.Stop()
-	began := p.now()
-	for made := int64(0); ; {
-		ran := min(p.now().Sub(began), span)
-		for due := p.demand.due(place, ran); made < due; made++ {
-			d, err := a.Take(ctx, p.key, p.demand.dimension, 1)
-			var unavailable *agent.UnavailableError
-			switch {
-			case errors.As(err, &unavailable): // no answer: it is not counted
-			case err != nil:
-				return fmt.Errorf("take at a constant rate: %w", err)
-			case d.Allowed:
-				p.allowed.Add(1)
-			default:
-				p.denied.Add(1)
-			}
-		}
-		if ran == span {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-	}
-}
-
-// each does something with all at the same time.
-func each[T any](list []T, do func(i int, x T) error) error {
-	failed := make([]error, len(list))
-	var wg sync.WaitGroup
-	for i, x := range list {
-		wg.Go(func() { failed[i] = do(i, x) })
-	}
-	wg.Wait()
-	return errors.Join(failed...)
 }

@@ -173,13 +173,15 @@ func (w *world) watched(s subject, since *counters) subject {
 	}}
 }
 
-// counters are what the control plane has done so far.
-type counters struct{ grants, commits float64 }
+// counters are what the control plane has done so far. uses are of its connections to Postgres:
+// its transactions and reads, those of housekeeping too.
+type counters struct{ grants, commits, uses float64 }
 
 func (w *world) counters() (c counters, err error) {
 	if c.grants, err = w.counted("approved_total"); err != nil {
 		return c, err
 	}
+	c.uses = float64(w.pool.Stat().AcquireCount())
 	c.commits, err = w.counted("commits_total")
 	return c, err
 }

@@ -170,18 +170,25 @@ func TestAConnectionStringLeadsToTheSchema(t *testing.T) {
 
 func TestDemandIsConstant(t *testing.T) {
 	t.Parallel()
+	for _, callers := range []int{1, 24, 60, 1000} {
+		demand := traffic{rate: 2000, callers: make([]taker, callers)}
+		for _, ran := range []time.Duration{0, 20 * ms, 999 * ms, 7 * time.Second} {
+			sum := int64(0)
+			for i := range callers {
+				made := demand.due(i, ran)
+				sum += made
+				if at := demand.next(i, made); at <= ran || demand.due(i, at+time.Nanosecond) != made+1 {
+					t.Errorf("%d callers: number %d made %d in %s, and is to make one more at %s", callers, i, made, ran, at)
+				}
+			}
+			if want := int64(2000 * ran / time.Second); sum != want {
+				t.Errorf("%d callers: %d takes in %s, want %d", callers, sum, ran, want)
+			}
+		}
+	}
 	for _, d := range demands() {
 		if !strings.Contains(policyText, "name: "+d.dimension+"\n") {
 			t.Errorf("%+v: no such dimension", d)
-		}
-		for _, ran := range []time.Duration{0, 20 * ms, 999 * ms, 7 * time.Second} {
-			sum := int64(0)
-			for i := range d.agents {
-				sum += d.due(i, ran)
-			}
-			if want := int64(2000 * ran / time.Second); sum != want {
-				t.Errorf("%+v: %d takes in %s, want %d", d, sum, ran, want)
-			}
 		}
 	}
 }
