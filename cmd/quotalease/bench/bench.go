@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +24,9 @@ type Options struct {
 	Rounds      int
 	Time        time.Duration // of each measurement
 	Say         func(string)  // progress, one line at a time
+	Keys        int           // most keys of what grows by keys, and accounts of a restart; 0: 100,000
 
-	keys int // of the scene with many; 0: as many as it says. Tests
+	tiny bool // few of everything. Tests
 }
 
 // Report is all of one run.
@@ -39,6 +39,10 @@ type Report struct {
 	Figures []Verdict `json:"figures"`
 	Results []Result  `json:"results"`
 	Steady  []Steady  `json:"steady"`
+
+	Growth   []Growth  `json:"growth"`
+	Edge     *Edge     `json:"edge,omitempty"`
+	Restarts []Restart `json:"restarts"`
 }
 
 // Machine is what the figures are of.
@@ -65,16 +69,17 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, w.close()) }()
+	r := &run{o: o, dsn: db.dsn, world: w, meter: meter{now: time.Now, cpu: db.cpu()}}
+	defer func() { err = errors.Join(err, r.world.close()) }()
 	pool, err := postgres.Open(ctx, db.dsn, slices.Max(clients)+1) // a scene has one yardstick with many, and one with one
 	if err != nil {
 		return nil, err
 	}
 	defer pool.Close()
-	r := &run{o: o, world: w, meter: meter{now: time.Now, cpu: db.cpu()}}
 	r.yard = &yardsticks{pool: pool, meter: r.meter, span: o.Time}
 	r.report = &Report{When: time.Now(), Machine: thisMachine(), Rounds: o.Rounds, Time: o.Time.String(),
-		Figures: []Verdict{}, Results: []Result{}, Steady: []Steady{}}
+		Figures: []Verdict{}, Results: []Result{}, Steady: []Steady{},
+		Growth: []Growth{}, Restarts: []Restart{}}
 	r.report.Machine.Private = db.server != nil
 	if err := db.do(ctx, db.dsn, func(c *pgx.Conn) error { return r.report.Machine.ask(ctx, c) }); err != nil {
 		return nil, err
@@ -88,11 +93,13 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 // run is one benchmark under way.
 type run struct {
 	o      Options
-	world  *world
+	dsn    string
+	world  *world // the last scene starts another
 	yard   *yardsticks
 	meter  meter
 	report *Report
 	since  counters
+	made   int // accounts of what grows
 }
 
 // batch is what a commit over many keys carries.
@@ -110,7 +117,10 @@ const (
 
 // scenes are what is measured in rounds.
 func (r *run) scenes() []scene {
-	w, y, keys := r.world, r.yard, cmp.Or(r.o.keys, manyKeys)
+	w, y, keys := r.world, r.yard, manyKeys
+	if r.o.tiny {
+		keys = 300
+	}
 	return []scene{
 		{hotScene, []subject{w.granter("hot", askers, 1), w.byRPC("hot", askers, 1), y.naive(askers, 1)}},
 		{manyScene, []subject{w.watched(w.granter("many", askers, keys), &r.since), y.naive(askers, keys), y.raw(keys, r.batch)}},
@@ -119,8 +129,9 @@ func (r *run) scenes() []scene {
 	}
 }
 
-func (r *run) all(ctx context.Context) error {
-	for _, s := range r.scenes() {
+// play measures scenes in rounds.
+func (r *run) play(ctx context.Context, scenes []scene) error {
+	for _, s := range scenes {
 		if !r.wanted(s.name) {
 			continue
 		}
@@ -129,6 +140,13 @@ func (r *run) all(ctx context.Context) error {
 			return fmt.Errorf("measure %s: %w", s.name, err)
 		}
 		r.report.Results = append(r.report.Results, results...)
+	}
+	return nil
+}
+
+func (r *run) all(ctx context.Context) error {
+	if err := r.play(ctx, r.scenes()); err != nil {
+		return err
 	}
 	for _, d := range demands() {
 		if !r.wanted(steadyName) {
@@ -142,12 +160,18 @@ func (r *run) all(ctx context.Context) error {
 		}
 		r.report.Steady = append(r.report.Steady, s)
 	}
-	r.report.Figures = slices.Concat(r.report.Figures, judge(figures(), r.report.Results), judgeSteady(r.report.Steady))
+	if err := r.grow(ctx); err != nil {
+		return err
+	}
+	r.report.Figures = slices.Concat(r.report.Figures, judge(figures(), r.report.Results), judgeSteady(r.report.Steady),
+		r.judgeGrowth())
 	return nil
 }
 
 // Scenes are the names of what can be measured.
-func Scenes() []string { return []string{hotScene, manyScene, loneScene, exactScene, steadyName} }
+func Scenes() []string {
+	return []string{hotScene, manyScene, loneScene, exactScene, steadyName, growDecisions, growAgents, growKeys, growTenants, growEdge, growRestart}
+}
 
 func (r *run) wanted(name string) bool { return r.o.Run == nil || r.o.Run.MatchString(name) }
 

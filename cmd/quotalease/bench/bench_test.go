@@ -49,7 +49,7 @@ func TestEverythingIsMeasuredAndNothingLeft(t *testing.T) {
 		t.Skip("measures everything once")
 	}
 	dsn := ledgertest.DB(t) // the ledger that is there is empty, and stays so
-	r, err := Run(t.Context(), Options{DatabaseURL: dsn, Rounds: 1, Time: 20 * ms, Say: func(string) {}, keys: 300})
+	r, err := Run(t.Context(), Options{DatabaseURL: dsn, Rounds: 1, Time: 20 * ms, Say: func(string) {}, tiny: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestAnInterruptLeavesNothing(t *testing.T) {
 	for _, at := range []string{"one hot key: quotalease warms up", "exact lane: round 1", "steady: "} {
 		ctx, interrupt := context.WithCancel(t.Context())
 		was := false
-		_, err := Run(ctx, Options{DatabaseURL: dsn, Rounds: 1000, Time: 20 * ms, keys: 300,
+		_, err := Run(ctx, Options{DatabaseURL: dsn, Rounds: 1000, Time: 20 * ms, tiny: true,
 			Run: regexp.MustCompile("^" + at[:strings.Index(at, ":")] + "$"),
 			Say: func(line string) {
 				if strings.HasPrefix(line, at) {

@@ -38,8 +38,25 @@ type world struct {
 	serving chan error // what Serve said
 }
 
-// startWorld starts it on a ledger that is ready.
+// startWorld starts it on a ledger that is ready, and gives it its policy.
 func startWorld(ctx context.Context, dsn string) (*world, error) {
+	w, err := startReplica(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.control.ApplyPolicy(ctx, &pb.ApplyPolicyRequest{
+		Files: []*pb.PolicyFile{{Name: "bench.yaml", Text: policyText + partsPolicy()}}, Who: "bench", Why: "the benchmark begins"})
+	if err == nil {
+		err = w.control.Refresh(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("apply the benchmark's policy: %w", err), w.close())
+	}
+	return w, nil
+}
+
+// startReplica starts it on a ledger that has its policy.
+func startReplica(ctx context.Context, dsn string) (*world, error) {
 	pool, err := postgres.Open(ctx, dsn, ledgerConnections)
 	if err != nil {
 		return nil, err
@@ -65,14 +82,6 @@ func startWorld(ctx context.Context, dsn string) (*world, error) {
 		server: rpc.NewServer(control, slog.New(slog.DiscardHandler), registry)}
 	go func() { w.running <- control.Run(inner) }()
 	go func() { w.serving <- w.server.Serve(listener) }()
-	_, err = control.ApplyPolicy(ctx, &pb.ApplyPolicyRequest{
-		Files: []*pb.PolicyFile{{Name: "bench.yaml", Text: policyText}}, Who: "bench", Why: "the benchmark begins"})
-	if err == nil {
-		err = control.Refresh(ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("apply the benchmark's policy: %w", err), w.close())
-	}
 	return w, nil
 }
 

@@ -1,0 +1,68 @@
+package bench
+
+import "fmt"
+
+// flat is how much the ledger's load may grow while decisions grow a hundredfold.
+var flat = Reach{Most: 1.2}
+
+// grown is a number of what grows at its largest, beside the same at its smallest.
+func grown(name string, g Growth, unit string, of func(Point) float64, r Reach) []Verdict {
+	if len(g.Points) < 2 {
+		return nil
+	}
+	small, large := g.Points[0], g.Points[len(g.Points)-1]
+	return beside(name, of(large), "at "+amount(small.At, g.Of), of(small), unit, r)
+}
+
+func beside(name string, ours float64, yardstick string, its float64, unit string, r Reach) []Verdict {
+	if ours <= 0 || its <= 0 {
+		return nil // it was not measured, or there was none
+	}
+	return []Verdict{held(Verdict{Name: name, Ours: ours, Yardstick: yardstick, Its: its, Unit: unit, Ratio: ours / its}, r)}
+}
+
+func (r *run) judgeGrowth() []Verdict { return r.report.judgeGrowth(r.o.sizes()) }
+
+// judgeGrowth tells what became of the cost, from the smallest to the largest.
+func (r *Report) judgeGrowth(s sizes) []Verdict {
+	var list []Verdict
+	for _, g := range r.Growth {
+		last := g.Points[len(g.Points)-1]
+		at := "at " + amount(last.At, g.Of)
+		if g.Scene == growDecisions && last.Decisions < 0.95*float64(last.At) {
+			at = fmt.Sprintf("at %s, all that this machine made of %s", amount(int(last.Decisions), g.Of), amount(last.At, g.Of))
+		}
+		reach := Reach{}
+		if g.Scene == growDecisions {
+			reach = flat
+		}
+		list = append(list, grown("transactions "+at, g, "/s", func(p Point) float64 { return p.Commits }, reach)...)
+		if g.Scene == growDecisions {
+			list = append(list, grown("the same with all reads "+at, g, "/s", func(p Point) float64 { return p.Uses }, reach)...)
+		}
+		list = append(list, grown("Postgres CPU "+at, g, "ms/s", func(p Point) float64 { return p.CPUms }, Reach{})...)
+	}
+	list = append(list, judge(askFigures(growAgents, s.agents, "agents"), r.Results)...)
+	list = append(list, judge(askFigures(growKeys, s.keys, "keys"), r.Results)...)
+	if e := r.Edge; e != nil {
+		list = append(list, beside("p99 of a take, the second after the edge", e.After.P99ms, "long before it", e.Steady.P99ms, "ms", Reach{})...)
+		list = append(list, beside("transactions, most before the edge", e.Lead.Most, "long before it", e.Steady.Commits, "/s", Reach{})...)
+	}
+	if len(r.Restarts) > 1 {
+		few, many := r.Restarts[0], r.Restarts[1]
+		by := "with " + amount(few.Accounts, "accounts")
+		list = append(list, beside("first grant after a start, "+amount(many.Accounts, "accounts"), many.GrantMs, by, few.GrantMs, "ms", Reach{})...)
+		list = append(list, beside("serves after a start, "+amount(many.Accounts, "accounts"), many.ReadyMs, by, few.ReadyMs, "ms", Reach{})...)
+	}
+	return list
+}
+
+// askFigures are what an ask costs among the most, beside one among the fewest.
+func askFigures(scene string, at []int, of string) []figure {
+	few, many := amount(at[0], of), amount(at[len(at)-1], of)
+	return []figure{
+		{"grants, " + many, scene, many, few, perSecond, Reach{}},
+		{"p99 of a grant, " + many, scene, many, few, p99, Reach{}},
+		{"Postgres CPU a grant, " + many, scene, many, few, cpuEach, Reach{}},
+	}
+}

@@ -1,0 +1,243 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/quotalease/quotalease/controlplane"
+	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
+)
+
+// Restart is how a control plane starts on a ledger that is there.
+type Restart struct {
+	Accounts  int     `json:"accounts"`
+	Due       int     `json:"leases_due"`     // that ended while no control plane was there
+	ReadyMs   float64 `json:"ready_ms"`       // until it says that it serves
+	GrantMs   float64 `json:"first_grant_ms"` // until somebody who asks again and again has a lease
+	HeapMB    float64 `json:"heap_mb"`        // that it holds then
+	SweptMs   float64 `json:"swept_ms,omitempty"`
+	GrantP99  float64 `json:"grant_p99_ms,omitempty"` // of a lone asker, while it closes what is due
+	Collected int     `json:"leases_closed,omitempty"`
+}
+
+// seeded is what the tenants of many accounts are called.
+const seeded = "seeded"
+
+const (
+	seeders  = 16
+	seedEach = 256 // accounts of one message
+)
+
+// seed makes accounts of which nothing is leased, unless they are there.
+func (r *run) seed(ctx context.Context, n int) error {
+	from := r.made
+	if n <= from {
+		return nil
+	}
+	r.o.Say(fmt.Sprintf("makes %s accounts", controlplane.Grouped(int64(n-from))))
+	list := make([]int, seeders)
+	err := each(list, func(i int, _ int) error {
+		for at := from + i*seedEach; at < n; at += seeders * seedEach {
+			a := newAsker(r.world.control, tenantName("seeder", i), seedKeys(at, min(at+seedEach, n)))
+			if err := a.askFor(ctx, 0, len(a.keys)); err != nil {
+				return err
+			}
+			if err := a.settle(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("make accounts: %w", err)
+	}
+	r.made = n
+	return nil
+}
+
+func seedKeys(from, to int) []*pb.Key {
+	var keys []*pb.Key
+	for k := from; k < to; k++ {
+		keys = append(keys, &pb.Key{Tenant: tenantName(seeded, k), Dimension: "growth"})
+	}
+	return keys
+}
+
+// growRestart starts control planes on a ledger as it is, on one of many accounts, and on one with
+// leases that are overdue.
+func (r *run) growRestart(ctx context.Context, s sizes) error {
+	if !r.wanted(growRestart) {
+		return nil
+	}
+	for _, n := range []int{0, s.keys[len(s.keys)-1]} {
+		if err := r.seed(ctx, n); err != nil {
+			return err
+		}
+		r.o.Say(fmt.Sprintf("%s: %d times", growRestart, r.o.Rounds))
+		var rounds []Restart
+		for range r.o.Rounds {
+			got, err := r.restart(ctx)
+			if err != nil {
+				return fmt.Errorf("restart the control plane: %w", err)
+			}
+			rounds = append(rounds, got)
+		}
+		r.report.Restarts = append(r.report.Restarts, medianRestart(rounds))
+	}
+	return r.restartDue(ctx, s)
+}
+
+func medianRestart(rounds []Restart) Restart {
+	of := func(number func(Restart) float64) float64 {
+		var all []float64
+		for _, m := range rounds {
+			all = append(all, number(m))
+		}
+		return median(all)
+	}
+	return Restart{Accounts: rounds[0].Accounts, ReadyMs: of(func(m Restart) float64 { return m.ReadyMs }),
+		GrantMs: of(func(m Restart) float64 { return m.GrantMs }), HeapMB: of(func(m Restart) float64 { return m.HeapMB })}
+}
+
+// restart ends the control plane, and measures the one that takes its place.
+func (r *run) restart(ctx context.Context) (got Restart, err error) {
+	if err := r.world.pool.QueryRow(ctx, "SELECT count(*) FROM account").Scan(&got.Accounts); err != nil {
+		return got, fmt.Errorf("count accounts: %w", err)
+	}
+	if err := r.world.close(); err != nil {
+		return got, err
+	}
+	return got, r.start(ctx, &got)
+}
+
+// start starts one, and asks it for a lease until it grants one.
+func (r *run) start(ctx context.Context, got *Restart) error {
+	before := heap()
+	began := r.meter.now()
+	w, err := startReplica(ctx, r.dsn)
+	if err != nil {
+		return err
+	}
+	r.world = w
+	ready := make(chan time.Duration, 1)
+	looking, stop := context.WithTimeout(ctx, stopPatience)
+	defer stop()
+	go func() {
+		defer close(ready)
+		if until(looking, func() bool { return w.control.Ready() == nil }) {
+			ready <- r.meter.now().Sub(began)
+		}
+	}()
+	a := newAsker(w.control, "restart", []*pb.Key{{Tenant: "restart", Dimension: "growth"}})
+	var refused error
+	granted := until(looking, func() bool { refused = a.ask(looking); return refused == nil })
+	got.GrantMs = millis(r.meter.now().Sub(began))
+	at, serves := <-ready
+	if !granted || !serves {
+		return errors.Join(fmt.Errorf("wait for the first grant, for %s: %w", stopPatience, errors.Join(refused, w.control.Ready())), ctx.Err())
+	}
+	got.ReadyMs = millis(at)
+	got.HeapMB = max(0, float64(heap())-float64(before)) / (1 << 20)
+	return a.settle(ctx)
+}
+
+// until tries again and again, and says whether it came true.
+func until(ctx context.Context, done func() bool) bool {
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+		}
+	}
+	return true
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// dueAfter is when leases of growth are closed: their ttl and the grace.
+const dueAfter = 4500 * time.Millisecond
+
+// restartDue has leases end while no control plane is there: the next one closes them, and grants
+// meanwhile.
+func (r *run) restartDue(ctx context.Context, s sizes) error {
+	n := min(s.due, r.made)
+	r.o.Say(fmt.Sprintf("%s: %s leases end meanwhile", growRestart, controlplane.Grouped(int64(n))))
+	list := make([]*asker, seeders)
+	for i := range list {
+		list[i] = newAsker(r.world.control, tenantName("late", i), seedKeys(n*i/seeders, n*(i+1)/seeders))
+	}
+	err := each(list, func(_ int, a *asker) error {
+		for at := 0; at < len(a.keys); at += seedEach {
+			if err := a.askFor(ctx, at, min(at+seedEach, len(a.keys))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("lease what will be due: %w", err)
+	}
+	var got Restart
+	if err := r.world.pool.QueryRow(ctx, "SELECT count(*) FROM account").Scan(&got.Accounts); err != nil {
+		return fmt.Errorf("count accounts: %w", err)
+	}
+	if err := r.world.close(); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), r.start(context.WithoutCancel(ctx), &got)) // for those who close it
+	case <-time.After(dueAfter):
+	}
+	began := r.meter.now()
+	if err := r.start(ctx, &got); err != nil {
+		return fmt.Errorf("restart the control plane: %w", err)
+	}
+	if err := r.sweep(ctx, n, began, &got); err != nil {
+		return err
+	}
+	r.report.Restarts = append(r.report.Restarts, got)
+	return nil
+}
+
+// sweep asks for leases until all that was due is closed.
+func (r *run) sweep(ctx context.Context, n int, began time.Time, got *Restart) error {
+	a := newAsker(r.world.control, "meanwhile", []*pb.Key{{Tenant: "meanwhile", Dimension: "growth"}})
+	var lasted []time.Duration
+	var failed error
+	swept, stop := context.WithTimeout(ctx, stopPatience)
+	defer stop()
+	until(swept, func() bool {
+		from := r.meter.now()
+		if failed = a.ask(ctx); failed != nil {
+			return true
+		}
+		lasted = append(lasted, r.meter.now().Sub(from))
+		var closed float64
+		if closed, failed = r.world.counted("leases_closed_total"); failed != nil {
+			return true
+		}
+		got.Collected = int(closed)
+		return got.Collected >= n
+	})
+	if err := errors.Join(failed, ctx.Err()); err != nil {
+		return fmt.Errorf("ask while leases are closed: %w", err)
+	}
+	got.Due, got.SweptMs = n, millis(r.meter.now().Sub(began))
+	slices.Sort(lasted)
+	got.GrantP99 = millis(quantile(lasted, 99))
+	return a.settle(ctx)
+}
