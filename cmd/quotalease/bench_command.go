@@ -15,9 +15,9 @@ import (
 )
 
 type benchFlags struct {
-	dataDir, run, report string
-	rounds               int
-	time                 time.Duration
+	dataDir, run, report, chart string
+	rounds, keys                int
+	time                        time.Duration
 }
 
 func newBenchCommand(sh *shell) *cobra.Command {
@@ -27,8 +27,8 @@ func newBenchCommand(sh *shell) *cobra.Command {
 		Short: "Measure grants and decisions on this machine, beside plain Postgres",
 		Long: `Measure on a real Postgres what a durable grant and a decision cost, and in the same rounds
 what anybody could do with that Postgres by plain transactions. Without --database-url a
-private Postgres is started; --data-dir says on which disk. It takes about four minutes, wants
-a machine that does nothing else, and leaves nothing behind.
+private Postgres is started; --data-dir says on which disk. It takes about ten minutes, the
+half of them for what grows, wants a machine that does nothing else, and leaves nothing behind.
 
 All is done in a schema of its own, quotalease_bench, which is made and dropped. A database
 that holds a ledger in use is refused: its agents would have to wait.
@@ -43,13 +43,20 @@ What is measured, for --run:
   alone        one agent asks, beside the INSERT of one row
   exact lane   64 callers of one agent, beside an UPDATE a decision
   steady       2,000 decisions/s by 1, 24 and 60 agents: how many there are to a commit
+  growth: decisions    1,000 to 100,000 decisions/s on the same keys: the ledger's load stays
+  growth: agents       10 to 1,000 agents on one key, at the same demand
+  growth: keys         1,000 to 100,000 keys, at the same demand; more with --keys
+  growth: tenants      the same keys of few tenants and of many
+  growth: window edge  1,000 keys whose window ends at one instant
+  growth: restart      a control plane starts, with 100,000 accounts, and with 10,000 leases due
 
   OURS, ITS  medians of the rounds: ours, and the yardstick's
   RATIO      ours by the yardstick's
   REACH      what the ratio, or where it says so the value, is meant to be`,
 		Example: `  quotalease bench
   quotalease bench --rounds 3 --time 1s --run 'hot|exact'
-  quotalease bench --report bench.html -o json > bench.json`,
+  quotalease bench --report bench.html -o json > bench.json
+  quotalease bench --run growth --keys 1000000`,
 		Args: arguments(0, 0, "none"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return sh.runBench(cmd, f) },
 	}
@@ -58,7 +65,9 @@ What is measured, for --run:
 	flags.StringVar(&f.run, "run", "", "regexp: measure only what it matches")
 	flags.IntVar(&f.rounds, "rounds", 5, "how often each is measured; the median counts")
 	flags.DurationVar(&f.time, "time", 2*time.Second, "how long each measurement takes")
-	flags.StringVar(&f.report, "report", "", "write a report with a chart to this HTML file")
+	flags.IntVar(&f.keys, "keys", 100_000, "most keys of what grows by them, and accounts of a restart")
+	flags.StringVar(&f.report, "report", "", "write a report with charts to this HTML file")
+	flags.StringVar(&f.chart, "chart", "", "write the figures beside their yardsticks to this SVG file")
 	sh.databaseFlag(cmd)
 	return cmd
 }
@@ -78,11 +87,14 @@ func (sh *shell) runBench(cmd *cobra.Command, f benchFlags) error {
 	if f.time < time.Millisecond || f.time > time.Hour {
 		return misuse("--time: %s; allowed: 1ms to 1h", f.time)
 	}
+	if f.keys < 1000 || f.keys > 1_000_000 {
+		return misuse("--keys: %d; allowed: 1,000 to 1,000,000", f.keys)
+	}
 	if f.dataDir != "" && sh.databaseURL != "" {
 		return misuse("--data-dir: allowed: only for a private Postgres, without --database-url and %s", databaseEnv)
 	}
 	report, err := bench.Run(ctx, bench.Options{DatabaseURL: sh.databaseURL, DataDir: f.dataDir, Run: which,
-		Rounds: f.rounds, Time: f.time, Say: func(line string) { sh.note("%s", line) }})
+		Rounds: f.rounds, Time: f.time, Keys: f.keys, Say: func(line string) { sh.note("%s", line) }})
 	if ctx.Err() != nil && !errors.Is(err, bench.ErrLeft) {
 		return &exitError{exitInterrupted, errors.New("interrupted; everything was stopped and dropped")}
 	}
@@ -91,6 +103,11 @@ func (sh *shell) runBench(cmd *cobra.Command, f benchFlags) error {
 	}
 	if f.report != "" {
 		if err := writeReport(f.report, report.WritePage); err != nil {
+			return err
+		}
+	}
+	if f.chart != "" {
+		if err := writeReport(f.chart, report.WriteChart); err != nil {
 			return err
 		}
 	}
@@ -105,6 +122,33 @@ func printBench(w io.Writer, r *bench.Report) error {
 	t := newTable(text("FIGURE"), number("OURS"), number("ITS"), text("YARDSTICK"), number("RATIO"), text("REACH"), text("REACHED"))
 	for _, row := range r.Rows() {
 		t.add(row.Figure, row.Ours, row.Its, row.Yardstick, row.Ratio, row.Reach, row.Reached)
+	}
+	if err := t.write(w); err != nil {
+		return err
+	}
+	return printGrowth(w, r)
+}
+
+// printGrowth tells all sizes of what grew, not the first and the last alone.
+func printGrowth(w io.Writer, r *bench.Report) error {
+	if len(r.Growth) > 0 {
+		fmt.Fprintln(w)
+		t := newTable(number("SIZE"), text("OF"), number("DECISIONS/S"), number("LEASES/S"), number("TRANSACTIONS/S"), number("WITH READS/S"),
+			number("POSTGRES CPU MS/S"), number("TAKE P99 MS"))
+		for _, row := range r.GrowthRows() {
+			t.add(row...)
+		}
+		if err := t.write(w); err != nil {
+			return err
+		}
+	}
+	if len(r.Restarts) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := newTable(number("ACCOUNTS"), number("LEASES DUE"), number("SERVES AFTER MS"), number("FIRST GRANT MS"), number("HEAP MB"), number("CLOSED AFTER MS"))
+	for _, row := range r.RestartRows() {
+		t.add(row...)
 	}
 	return t.write(w)
 }

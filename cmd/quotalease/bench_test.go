@@ -17,8 +17,9 @@ func TestBenchSaysWhatMayBeMeasured(t *testing.T) {
 	for _, x := range []struct{ flag, value, want string }{
 		{"--rounds", "0", "--rounds: 0; allowed: 1 to 1,000"},
 		{"--time", "1us", "--time: 1µs; allowed: 1ms to 1h"},
+		{"--keys", "999", "--keys: 999; allowed: 1,000 to 1,000,000"},
 		{"--run", "(", "allowed: a regular expression"},
-		{"--run", "nothing like it", `allowed: what matches one of: one hot key, 10,000 keys, alone, exact lane, steady`},
+		{"--run", "nothing like it", `allowed: what matches one of: one hot key, 10,000 keys, alone, exact lane, steady, growth: decisions, growth: agents, growth: keys, growth: tenants, growth: window edge, growth: restart`},
 		{"--data-dir", "d", "allowed: only for a private Postgres"},
 	} {
 		r := c.run(t, "bench", x.flag, x.value)

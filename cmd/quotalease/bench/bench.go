@@ -145,6 +145,9 @@ func (r *run) play(ctx context.Context, scenes []scene) error {
 }
 
 func (r *run) all(ctx context.Context) error {
+	if err := r.restarts(ctx); err != nil { // before there is anything
+		return err
+	}
 	if err := r.play(ctx, r.scenes()); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,9 +64,26 @@ func TestEverythingIsMeasuredAndNothingLeft(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	// Of another's server nobody knows the processor time; all else is there.
-	if len(r.Results) != 10 || len(r.Steady) != 6 || len(r.Figures) != 10+6 || r.Batch < 2 || r.Machine.Postgres == "" || r.Machine.Private {
-		t.Errorf("%d results, %d steady, %d figures, %d a batch, %+v", len(r.Results), len(r.Steady), len(r.Figures), r.Batch, r.Machine)
+	for _, g := range r.Growth {
+		for _, p := range g.Points {
+			if p.At <= 0 || p.Decisions <= 0 || p.P99ms < p.P50ms {
+				t.Errorf("%s: %+v", g.Scene, p)
+			}
+		}
+	}
+	for _, x := range r.Restarts {
+		if x.ReadyMs <= 0 || x.GrantMs <= 0 || (x.Due > 0) != (x.SweptMs > 0) {
+			t.Errorf("%+v", x)
+		}
+	}
+	if e := r.Edge; e == nil || len(e.Moments) < 5 || e.Steady.P99ms <= 0 || e.After.P99ms <= 0 {
+		t.Errorf("edge: %+v", e)
+	}
+	// Of another's server nobody knows the processor time; all else is there. What was too short to
+	// see a transaction is no figure of growth.
+	beside := slices.DeleteFunc(slices.Clone(r.Figures), func(v Verdict) bool { return v.Grows })
+	if len(r.Results) != 14 || len(r.Steady) != 6 || len(beside) != 10+6 || len(r.Growth) != 4 || len(r.Restarts) != 3 || r.Batch < 2 || r.Machine.Postgres == "" || r.Machine.Private {
+		t.Errorf("%d results, %d steady, %d figures, %d a batch, %+v", len(r.Results), len(r.Steady), len(beside), r.Batch, r.Machine)
 	}
 	if holds(t, dsn, isThere) || holds(t, dsn, `SELECT EXISTS (SELECT FROM lease_grant) OR EXISTS (SELECT FROM policy_version)`) {
 		t.Error("something is left in the database")
@@ -75,11 +93,14 @@ func TestEverythingIsMeasuredAndNothingLeft(t *testing.T) {
 func TestAnInterruptLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dsn := ledgertest.Empty(t)
-	for _, at := range []string{"one hot key: quotalease warms up", "exact lane: round 1", "steady: "} {
+	for _, at := range []string{"one hot key: quotalease warms up", "exact lane: round 1", "steady: ", "growth: agents: 10 agents", "growth: window edge: it ends", "growth: restart: 50"} {
 		ctx, interrupt := context.WithCancel(t.Context())
-		was := false
-		_, err := Run(ctx, Options{DatabaseURL: dsn, Rounds: 1000, Time: 20 * ms, tiny: true,
-			Run: regexp.MustCompile("^" + at[:strings.Index(at, ":")] + "$"),
+		was, rounds := false, 1000
+		if strings.Contains(at, "restart") {
+			rounds = 1 // what is said comes after them
+		}
+		_, err := Run(ctx, Options{DatabaseURL: dsn, Rounds: rounds, Time: 20 * ms, tiny: true,
+			Run: regexp.MustCompile("^" + at[:strings.LastIndex(at, ":")] + "$"),
 			Say: func(line string) {
 				if strings.HasPrefix(line, at) {
 					was = true

@@ -89,6 +89,7 @@ type Verdict struct {
 	Ratio     float64 `json:"ratio,omitempty"`
 	Reach     *Reach  `json:"reach,omitempty"`
 	Reached   *bool   `json:"reached,omitempty"`
+	Grows     bool    `json:"grows,omitempty"` // the yardstick is ours too, of another size
 }
 
 // judge computes the figures of which both sides were measured.

@@ -31,6 +31,8 @@ func some() *Report {
 		Machine: Machine{CPU: `Some "CPU" <b>`, CPUs: 2, Go: "go1.26", OS: "linux", Arch: "amd64", Load: "0.1", Postgres: "15", Settings: "fsync=on"},
 		Steady:  []Steady{{Agents: 1, Budget: "1 %", Rate: 2000, Each: 1600}, {Agents: 24, Budget: "10 %", Rate: 2000, Each: 400}}}
 	r.Figures = append(judge(figures(), results), judgeSteady(r.Steady)...)
+	grew := grownReport()
+	r.Growth, r.Edge, r.Restarts = grew.Growth, grew.Edge, grew.Restarts
 	return r
 }
 
@@ -104,20 +106,32 @@ func TestTheChartIsWellFormed(t *testing.T) {
 	r := some()
 	r.Figures[0].Name, r.Figures[1].Yardstick = `<i>"x"`, "</svg>"
 	drawing := chart(r.Figures, r.Rows())
-	bars := 0
+	if bars := count(t, drawing, "rect"); bars != 24 {
+		t.Errorf("%d bars, want a pair for each of 12 figures", bars)
+	}
+	r.Growth[0].Of = `<i>"x"`
+	dots := 0
+	for _, f := range r.growthFigures() {
+		dots += count(t, string(f.SVG), "circle")
+	}
+	if dots != 3*3+2 {
+		t.Errorf("%d dots, want one for each number of a size that was measured", dots)
+	}
+}
+
+// count is how many elements of a name a drawing has, which is to be XML.
+func count(t *testing.T, drawing, name string) (n int) {
+	t.Helper()
 	for d := xml.NewDecoder(strings.NewReader(drawing)); ; {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
-			break
+			return n
 		}
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, drawing)
 		}
-		if e, ok := token.(xml.StartElement); ok && e.Name.Local == "rect" {
-			bars++
+		if e, ok := token.(xml.StartElement); ok && e.Name.Local == name {
+			n++
 		}
-	}
-	if bars != 24 {
-		t.Errorf("%d bars, want a pair for each of 12 figures", bars)
 	}
 }

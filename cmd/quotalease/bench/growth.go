@@ -50,16 +50,18 @@ type sizes struct {
 	rate      int // decisions a second while something else grows
 	parts     int // keys of each tenant that shares them
 	edge      edge
-	due       int // leases that end while no control plane is there
+	late      late
 }
 
 func (o Options) sizes() sizes {
 	if o.tiny {
-		return sizes{decisions: []int{1000, 5000}, agents: []int{10, 20}, keys: []int{100, 300}, rate: 1000, parts: parts, due: 50,
+		return sizes{decisions: []int{1000, 5000}, agents: []int{10, 20}, keys: []int{100, 300}, rate: 1000, parts: parts,
+			late: late{"second", 50, 1600 * time.Millisecond},
 			edge: edge{dimension: "second", every: time.Second, ttl: time.Second, before: 700 * time.Millisecond, after: 300 * time.Millisecond,
 				step: 100 * time.Millisecond, agents: 2, keys: 20, rate: 500}}
 	}
-	s := sizes{decisions: []int{1000, 10_000, 100_000}, agents: []int{10, 100, 1000}, rate: 1000, parts: parts, due: 10_000,
+	s := sizes{decisions: []int{1000, 10_000, 100_000}, agents: []int{10, 100, 1000}, rate: 1000, parts: parts,
+		late: late{"late", 10_000, 11100 * time.Millisecond},
 		edge: edge{dimension: "minute", every: time.Minute, ttl: 10 * time.Second, before: 15 * time.Second, after: 5 * time.Second,
 			step: 500 * time.Millisecond, agents: 2, keys: 1000, rate: 2000}}
 	most := cmp.Or(o.Keys, 100_000)

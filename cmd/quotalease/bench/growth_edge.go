@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -60,9 +61,7 @@ func (r *run) growEdge(ctx context.Context, s sizes) (err error) {
 		return err
 	}
 	t := traffic{now: r.meter.now, rate: e.rate, callers: f.callers(askers / e.agents),
-		pick: func(caller int, n int64) (string, string) {
-			return tenantName("edge", (caller+int(n)*askers)%e.keys), e.dimension
-		}}
+		pick: func(int, int64) (string, string) { return tenantName("edge", rand.IntN(e.keys)), e.dimension }}
 	r.o.Say(fmt.Sprintf("%s: %s keys, %s decisions/s", growEdge, controlplane.Grouped(int64(e.keys)), controlplane.Grouped(int64(e.rate))))
 	if _, err := t.play(ctx, e.ttl); err != nil { // leases and demand as they are later on
 		return err

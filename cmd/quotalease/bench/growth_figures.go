@@ -54,6 +54,9 @@ func (r *Report) judgeGrowth(s sizes) []Verdict {
 		list = append(list, beside("first grant after a start, "+amount(many.Accounts, "accounts"), many.GrantMs, by, few.GrantMs, "ms", Reach{})...)
 		list = append(list, beside("serves after a start, "+amount(many.Accounts, "accounts"), many.ReadyMs, by, few.ReadyMs, "ms", Reach{})...)
 	}
+	for i := range list {
+		list[i].Grows = true
+	}
 	return list
 }
 

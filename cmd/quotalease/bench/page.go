@@ -7,19 +7,22 @@ import (
 	"html/template"
 	"io"
 	"strings"
+
+	"github.com/quotalease/quotalease/controlplane"
 )
 
 //go:embed page.html
 var pageText string
 
-var page = template.Must(template.New("page").Parse(pageText))
+var page = template.Must(template.New("page").Funcs(template.FuncMap{"grouped": func(n int) string { return controlplane.Grouped(int64(n)) }}).Parse(pageText))
 
 // WritePage writes the report as one page that asks for nothing from anywhere.
 func (r *Report) WritePage(w io.Writer) error {
 	err := page.Execute(w, struct {
 		*Report
-		Chart template.HTML
-	}{r, template.HTML(chart(r.Figures, r.Rows()))}) //nolint:gosec // every text in it is escaped
+		Chart  template.HTML
+		Charts []Figure
+	}{r, template.HTML(chart(r.Figures, r.Rows())), r.growthFigures()}) //nolint:gosec // every text in it is escaped
 	if err != nil {
 		return fmt.Errorf("write the page of the benchmark: %w", err)
 	}
@@ -35,13 +38,13 @@ const (
 	barHeight  = 14.0
 )
 
-// chart draws a pair of bars for every figure with a yardstick. A pair has a scale of its own,
+// chart draws a pair of bars for every figure with a yardstick; what grows has charts of its own. A pair has a scale of its own,
 // which ends at the longest of both and of the mark where the figure is meant to be.
 func chart(figures []Verdict, rows []Row) string {
 	var body strings.Builder
 	y := 0.0
 	for i, v := range figures {
-		if v.Yardstick == "" {
+		if v.Yardstick == "" || v.Grows {
 			continue
 		}
 		mark := markOf(v)
@@ -82,4 +85,22 @@ func markOf(v Verdict) float64 {
 	default:
 		return max(v.Reach.Least, v.Reach.Most) * v.Its
 	}
+}
+
+// chartStyle is the page's, for a drawing that stands alone.
+const chartStyle = `<style>text { font: 11.5px system-ui, sans-serif; fill: #5d656f; } text.name { fill: #1c2024; font-size: 13px; }
+.bar.c0 { fill: #2f6fdb; } .bar.faint { fill: #c5ccd6; } text.c0.in { fill: #fff; } text.faint.in { fill: #1c2024; }
+.reach { stroke: #c02b3c; stroke-width: 1.4; stroke-dasharray: 4 3; fill: none; }</style><rect width="100%" height="100%" fill="#fff"/>`
+
+// WriteChart writes the figures beside their yardsticks as a drawing of its own.
+func (r *Report) WriteChart(w io.Writer) error {
+	drawing := chart(r.Figures, r.Rows())
+	if drawing == "" {
+		return fmt.Errorf("draw the figures: none of them has a yardstick; allowed: scenes that have one")
+	}
+	head, body, _ := strings.Cut(drawing, ">")
+	if _, err := fmt.Fprintf(w, "%s xmlns=\"http://www.w3.org/2000/svg\">%s%s\n", head, chartStyle, strings.ReplaceAll(body, "</text><rect", "</text>\n<rect")); err != nil {
+		return fmt.Errorf("write the chart of the benchmark: %w", err)
+	}
+	return nil
 }

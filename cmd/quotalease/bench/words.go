@@ -77,3 +77,33 @@ func (r Reach) words(unit string) string {
 	}
 	return fmt.Sprintf("%s %s%s", sign, controlplane.Grouped(int64(x)), unit)
 }
+
+// GrowthRows are the sizes of what grew, in words.
+func (r *Report) GrowthRows() [][]string {
+	var rows [][]string
+	for _, g := range r.Growth {
+		for _, p := range g.Points {
+			cpu := ""
+			if p.CPUms > 0 {
+				cpu = fmt.Sprintf("%.0f", p.CPUms)
+			}
+			rows = append(rows, []string{controlplane.Grouped(int64(p.At)), g.Of, fmt.Sprintf("%.0f", p.Decisions), fmt.Sprintf("%.1f", p.Grants),
+				fmt.Sprintf("%.1f", p.Commits), fmt.Sprintf("%.1f", p.Uses), cpu, fmt.Sprintf("%.2f", p.P99ms)})
+		}
+	}
+	return rows
+}
+
+// RestartRows are the starts of control planes, in words.
+func (r *Report) RestartRows() [][]string {
+	var rows [][]string
+	for _, x := range r.Restarts {
+		closed := ""
+		if x.Due > 0 {
+			closed = fmt.Sprintf("%.0f", x.SweptMs)
+		}
+		rows = append(rows, []string{controlplane.Grouped(int64(x.Accounts)), controlplane.Grouped(int64(x.Due)), fmt.Sprintf("%.1f", x.ReadyMs),
+			fmt.Sprintf("%.1f", x.GrantMs), fmt.Sprintf("%.1f", x.HeapMB), closed})
+	}
+	return rows
+}

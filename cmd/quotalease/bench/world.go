@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,6 +34,7 @@ type world struct {
 	server   *rpc.Server
 	address  string
 
+	close   func() error // ends it, once
 	stop    context.CancelFunc
 	running chan error // what Run said
 	serving chan error // what Serve said
@@ -80,13 +82,14 @@ func startReplica(ctx context.Context, dsn string) (*world, error) {
 	w := &world{pool: pool, control: control, registry: registry, address: listener.Addr().String(), stop: stop,
 		running: make(chan error, 1), serving: make(chan error, 1),
 		server: rpc.NewServer(control, slog.New(slog.DiscardHandler), registry)}
+	w.close = sync.OnceValue(w.end)
 	go func() { w.running <- control.Run(inner) }()
 	go func() { w.serving <- w.server.Serve(listener) }()
 	return w, nil
 }
 
-// close ends the control plane before its door, whose streams would otherwise never end.
-func (w *world) close() error {
+// end ends the control plane before its door, whose streams would otherwise never end.
+func (w *world) end() error {
 	w.stop()
 	err := <-w.running
 	w.server.Stop()
