@@ -1,6 +1,7 @@
 // Package bench measures the whole on a real Postgres, beside what anybody could do with the same
 // server and driver in the same rounds: a transaction a grant, the same batches written plainly,
-// one row inserted, an UPDATE a decision.
+// one row inserted, an UPDATE a decision. Beside itself it measures what grows: decisions, agents,
+// keys, tenants, and what ends or starts at one instant.
 //
 // Promises, and the tests that guard them:
 //
@@ -14,10 +15,16 @@
 //   - Nothing that failed is counted: it ends the run. (TestACallThatFailsEndsTheSceneAndClosesAll)
 //   - A figure of which a side was not measured is left out; the others are held to what they are
 //     meant to be. (TestFiguresAreHeldToTheirReach, TestWhatWasNotMeasuredIsNoFigure)
-//   - A steady demand is what its rate says, however many agents share it. (TestDemandIsConstant)
+//   - A steady demand is what its rate says, however many agents share it, and a take that waits
+//     makes others late, not fewer. (TestDemandIsConstant,
+//     TestATakeThatWaitsMakesThoseAfterItLateNotFewer)
+//   - What grows is held beside itself at its smallest size, and what this machine could not reach
+//     is told as what it reached. (TestWhatGrowsIsHeldBesideItsSmallest)
+//   - The end of a window is told by the time before leases for the next are fetched, by the time
+//     in which they are, and by what comes after. (TestTheEdgeIsToldByItsParts)
 //   - Processor time is that of a private server and of all its processes.
 //     (TestAPrivateServerIsMeasuredToo, TestProcessorTimeIsThatOfTheServer,
 //     TestAProcessIsReadWhateverItsName)
 //   - The page asks for nothing from anywhere, and names in it are text. (TestThePageStandsAlone,
-//     TestTheChartIsWellFormed)
+//     TestTheChartIsWellFormed, TestTheChartIsAFileOfItsOwn)
 package bench

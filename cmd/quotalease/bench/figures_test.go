@@ -135,3 +135,25 @@ func count(t *testing.T, drawing, name string) (n int) {
 		}
 	}
 }
+
+func TestTheChartIsAFileOfItsOwn(t *testing.T) {
+	t.Parallel()
+	var file bytes.Buffer
+	if err := some().WriteChart(&file); err != nil {
+		t.Fatal(err)
+	}
+	// Each of 12 pairs of bars, the ground, and a key for each line of what decisions cost.
+	if n := count(t, file.String(), "rect"); n != 24+1+3 {
+		t.Errorf("%d rectangles", n)
+	}
+	if n := count(t, file.String(), "circle"); n != 3*3 {
+		t.Errorf("%d dots, want one for each number of three sizes", n)
+	}
+	alone := strings.Replace(file.String(), "http://www.w3.org/2000/svg", "", 1)
+	if found := outside.FindString(alone); found != "" {
+		t.Errorf("the file has %q", found)
+	}
+	if err := (&Report{}).WriteChart(io.Discard); err == nil || !strings.Contains(err.Error(), "allowed: ") {
+		t.Errorf("a chart of nothing: %v", err)
+	}
+}

@@ -87,8 +87,8 @@ func (p *plot) gridX(x float64, says string) {
 }
 
 func (p *plot) svg(label, axis string) template.HTML {
-	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">%s<text text-anchor="end" x="%.1f" y="%.1f">%s</text></svg>`, //nolint:gosec // every text in it is escaped
-		chartWidth, plotHeight, html.EscapeString(label), p.b.String(), plotRight, plotFoot+33, html.EscapeString(axis)))
+	says := fmt.Sprintf(`%s<text text-anchor="end" x="%.1f" y="%.1f">%s</text>`, p.b.String(), plotRight, plotFoot+33, html.EscapeString(axis))
+	return template.HTML(drawing(plotHeight, label, says)) //nolint:gosec // every text in it is escaped
 }
 
 // numbers are what is drawn of a point, each as a multiple of what it is at the smallest size.

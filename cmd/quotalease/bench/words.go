@@ -58,6 +58,9 @@ func measured(v float64, unit string) string {
 }
 
 func times(ratio float64) string {
+	if ratio >= 1000 {
+		return controlplane.Grouped(int64(math.Round(ratio))) + "x"
+	}
 	if ratio >= 10 {
 		return fmt.Sprintf("%.1fx", ratio)
 	}
