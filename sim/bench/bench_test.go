@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -177,5 +178,33 @@ func TestMemoryIsOfKeysInUse(t *testing.T) {
 	verdicts, err := judgeMemory(weights)
 	if err != nil || len(verdicts) != 2 || !slices.ContainsFunc(verdicts, func(v verdict) bool { return v.Unit == "B/key" && v.Base > 22+64 }) {
 		t.Errorf("%+v, %v: the names of keys are 22 bytes, the records 64", verdicts, err)
+	}
+}
+
+var outside = regexp.MustCompile(`(?i)(<script|<link|<img|<iframe|@import|url\(|\bsrc=|\bhref=|https?://)`)
+
+func TestThePageStandsAlone(t *testing.T) {
+	t.Parallel()
+	r := made()
+	var err error
+	if r.Figures, err = judge(figures(), r.Results); err != nil {
+		t.Fatal(err)
+	}
+	r.Weights = []weight{{Store: `map[string]<b>`, Kind: floor, Keys: 10, Bytes: 100, GCms: 1}}
+	var page bytes.Buffer
+	if err := r.writePage(&page); err != nil {
+		t.Fatal(err)
+	}
+	if found := outside.FindString(page.String()); found != "" || strings.Contains(page.String(), "<b>") {
+		t.Errorf("the page has %q, or a name that is not text", found)
+	}
+	// A chart for each scene, one of ratios, one of bytes and one of cycles; a bar for each that was measured.
+	charts, bars := strings.Count(page.String(), "<svg"), strings.Count(page.String(), "<rect")
+	if want := len(r.Results) + len(r.Figures) + 2; charts != len(scenes())+3 || bars != want {
+		t.Errorf("%d charts with %d bars, want %d with %d", charts, bars, len(scenes())+3, want)
+	}
+	var empty bytes.Buffer
+	if err := (&report{}).writePage(&empty); err != nil || strings.Contains(empty.String(), "<svg") {
+		t.Errorf("a page of nothing: %v\n%s", err, empty.String())
 	}
 }

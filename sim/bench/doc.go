@@ -12,6 +12,7 @@
 //     (TestEveryFigureIsComputed)
 //   - What is printed is the median of the rounds, and the ratio is of medians.
 //     (TestRatiosAreOfMedians)
+//   - The page asks for nothing from anywhere, and names in it are text. (TestThePageStandsAlone)
 //   - The agent counts a million keys as a map does: with their names.
 //     (TestMemoryIsOfKeysInUse)
 package main

@@ -59,6 +59,14 @@ func (v verdict) told() string {
 	}
 }
 
+// reach is what it is held to, in words.
+func (v verdict) reach() string {
+	if v.Most == 0 {
+		return ""
+	}
+	return fmt.Sprintf("<= %g", v.Most)
+}
+
 func (v verdict) judged() verdict {
 	v.Ratio = v.Value / v.Base
 	v.Reached = v.Most > 0 && v.Ratio <= v.Most

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"time"
@@ -32,6 +34,7 @@ func run(args []string) error {
 	span := flags.Duration("time", 500*time.Millisecond, "how long each measurement takes, 1ms or more")
 	keys := flags.Int("keys", 1_000_000, "keys in use in the scene of memory, 1 or more")
 	file := flags.String("json", "", "file to write everything to")
+	pageFile := flags.String("html", "", "file to write a report with charts to")
 	_ = flags.Parse(args) // it exits
 	which, err := regexp.Compile(*pattern)
 	if err != nil {
@@ -55,6 +58,11 @@ func run(args []string) error {
 	}
 	if *file != "" {
 		if err := r.save(*file); err != nil {
+			return err
+		}
+	}
+	if *pageFile != "" {
+		if err := toFile(*pageFile, r.writePage); err != nil {
 			return err
 		}
 	}
@@ -87,4 +95,13 @@ func (p plan) run(tell func(string)) (*report, error) {
 	more, err := judgeMemory(r.Weights)
 	r.Figures = append(r.Figures, more...)
 	return r, err
+}
+
+// toFile writes a file.
+func toFile(name string, write func(io.Writer) error) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
 }

@@ -51,51 +51,66 @@ func firstLine(file string) string {
 	return line
 }
 
-// write prints the run as tables of Markdown, which are aligned to be read as they are.
-func (r *report) write(w io.Writer) error {
+// about says in lines what the figures are of.
+func (r *report) about() []string {
 	m := r.Machine
-	fmt.Fprintf(w, "%s, %d x %s, %s %s/%s, clock %s, load %s\nmedians of %d rounds of %s each\n",
-		r.When.UTC().Format(time.DateTime), m.CPUs, m.CPU, m.Go, m.OS, m.Arch, m.Clock, m.Load, r.Rounds, r.Span)
-	scene := ""
-	var t *tabwriter.Writer
-	for _, x := range r.Results {
-		if x.Scene != scene {
-			if t != nil {
-				t.Flush()
-			}
-			scene = x.Scene
-			t = table(w, scene, "ns/op", "CPU ns/op", "allocs/op", "spread", "by "+timeRate)
-		}
-		base, _ := find(r.Results, scene, timeRate)
-		fmt.Fprintf(t, "| %s\t| %.1f\t| %.1f\t| %.0f\t| %.0f%%\t| %s\t|\n", x.Subject, x.NS, x.CPU, x.Allocs, 100*x.spread(), told(share(x.NS, base.NS)))
+	return []string{
+		fmt.Sprintf("%d x %s, %s %s/%s, clock %s, load %s", m.CPUs, m.CPU, m.Go, m.OS, m.Arch, m.Clock, m.Load),
+		fmt.Sprintf("medians of %d rounds of %s each", r.Rounds, r.Span),
 	}
-	if t != nil {
-		t.Flush()
-	}
-	if len(r.Weights) > 0 {
-		t = table(w, fmt.Sprintf("%d keys in use", r.Weights[0].Keys), "B/key", "full GC, ms", "filled in, s")
-		for _, x := range r.Weights {
-			fmt.Fprintf(t, "| %s\t| %.0f\t| %.1f\t| %.1f\t|\n", x.Store, x.Bytes, x.GCms, x.FillS)
-		}
-		t.Flush()
-	}
-	t = table(w, "figure", "scene", "of", "yardstick", "unit", "ours", "its", "ratio", "of CPU", "reach", "reached")
-	for _, v := range r.Figures {
-		reach := ""
-		if v.Most > 0 {
-			reach = fmt.Sprintf("<= %g", v.Most)
-		}
-		fmt.Fprintf(t, "| %s\t| %s\t| %s\t| %s\t| %s\t| %.1f\t| %.1f\t| %.2f\t| %s\t| %s\t| %s\t|\n",
-			v.Name, v.Scene, v.Of, v.Yardstick, v.Unit, v.Value, v.Base, v.Ratio, told(v.CPURatio), reach, v.told())
-	}
-	return t.Flush()
 }
 
-func table(w io.Writer, columns ...string) *tabwriter.Writer {
-	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
-	fmt.Fprintf(t, "| %s\t|\n|%s\n", strings.Join(columns, "\t| "), strings.Repeat("---\t|", len(columns)))
+// tables are all that was measured: a table for each scene, and one of memory.
+func (r *report) tables() []table {
+	var list []table
+	for _, x := range r.Results {
+		if n := len(list); n == 0 || list[n-1].Title != x.Scene {
+			list = append(list, table{Title: x.Scene, Columns: []string{x.Scene, "ns/op", "CPU ns/op", "allocs/op", "spread", "by " + timeRate}})
+		}
+		base, _ := find(r.Results, x.Scene, timeRate)
+		t := &list[len(list)-1]
+		t.Rows = append(t.Rows, []string{x.Subject, fmt.Sprintf("%.1f", x.NS), fmt.Sprintf("%.1f", x.CPU), fmt.Sprintf("%.0f", x.Allocs),
+			fmt.Sprintf("%.0f%%", 100*x.spread()), told(share(x.NS, base.NS))})
+	}
+	if len(r.Weights) == 0 {
+		return list
+	}
+	title := fmt.Sprintf("%d keys in use", r.Weights[0].Keys)
+	t := table{Title: title, Columns: []string{title, "B/key", "full GC, ms", "filled in, s"}}
+	for _, x := range r.Weights {
+		t.Rows = append(t.Rows, []string{x.Store, fmt.Sprintf("%.0f", x.Bytes), fmt.Sprintf("%.1f", x.GCms), fmt.Sprintf("%.1f", x.FillS)})
+	}
+	return append(list, t)
+}
+
+// figureTable is the figures with what they are held to.
+func (r *report) figureTable() table {
+	t := table{Title: "figures", Columns: []string{"figure", "scene", "of", "yardstick", "ours", "its", "ratio", "of CPU", "reach", "reached"}}
+	for _, x := range r.verdictRows() {
+		t.Rows = append(t.Rows, []string{x.Name, x.Scene, x.Of, x.Yardstick, x.Ours, x.Its, x.Ratio, x.CPU, x.Reach, x.Reached})
+	}
 	return t
+}
+
+// write prints the run as tables of Markdown, which are aligned to be read as they are.
+func (r *report) write(w io.Writer) error {
+	fmt.Fprintf(w, "%s, %s\n", r.When.UTC().Format(time.DateTime), strings.Join(r.about(), "\n"))
+	for _, t := range append(r.tables(), r.figureTable()) {
+		if err := t.write(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t table) write(w io.Writer) error {
+	fmt.Fprintln(w)
+	out := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
+	fmt.Fprintf(out, "| %s\t|\n|%s\n", strings.Join(t.Columns, "\t| "), strings.Repeat("---\t|", len(t.Columns)))
+	for _, row := range t.Rows {
+		fmt.Fprintf(out, "| %s\t|\n", strings.Join(row, "\t| "))
+	}
+	return out.Flush()
 }
 
 // told is a ratio, if there is one.
