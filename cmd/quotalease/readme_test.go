@@ -2,13 +2,69 @@ package main
 
 import (
 	"encoding/json"
+	"encoding/xml"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// TestReadmeShowsTheSpeedThatWasMeasured holds the README's table to PERFORMANCE.md, where all that was
+// measured stands, and its chart to being one.
+func TestReadmeShowsTheSpeedThatWasMeasured(t *testing.T) {
+	t.Parallel()
+	_, rest, _ := strings.Cut(document(t, "README.md"), "<!-- speed -->")
+	table, below, found := strings.Cut(rest, "<!-- /speed -->")
+	if !found {
+		t.Fatal("the README has no table of speed")
+	}
+	measured := tableRows(document(t, "sim/bench/PERFORMANCE.md"))
+	rows := tableRows(table)
+	if len(rows) < 8 {
+		t.Errorf("the README shows %d figures", len(rows))
+	}
+	for _, row := range rows {
+		if len(row) != 5 {
+			t.Fatalf("%q: want a figure, ours, a yardstick, its, and the ratio", row)
+		}
+		ours, beside, its, ratio := row[1], row[2], row[3], strings.TrimSuffix(row[4], "x")
+		if !slices.ContainsFunc(measured, func(m []string) bool {
+			return slices.Contains(m, ours) && slices.Contains(m, beside) && slices.Contains(m, its) && (slices.Contains(m, ratio) || slices.Contains(m, ratio+"x"))
+		}) {
+			t.Errorf("%s: %s beside %s of %q, ratio %s: no row of PERFORMANCE.md says so", row[0], ours, its, beside, ratio)
+		}
+	}
+	image := regexp.MustCompile(`!\[[^\]]+\]\((sim/bench/\S+\.svg)\)`).FindStringSubmatch(below)
+	if image == nil {
+		t.Fatal("the README shows no chart of speed")
+	}
+	if err := xml.Unmarshal([]byte(document(t, image[1])), new(struct{ XMLName xml.Name })); err != nil {
+		t.Errorf("%s: %v", image[1], err)
+	}
+}
+
+// tableRows are the rows of Markdown's tables, without the heads.
+func tableRows(text string) (rows [][]string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "|") {
+			continue
+		}
+		var cells []string
+		for cell := range strings.SplitSeq(strings.Trim(line, "|"), "|") {
+			cells = append(cells, strings.TrimSpace(cell))
+		}
+		if strings.Trim(line, "|-") == "" {
+			rows = rows[:len(rows)-1] // what stood above is the head
+			continue
+		}
+		rows = append(rows, cells)
+	}
+	return rows
+}
 
 // shownCall is a curl command of the README, and what is shown below it.
 type shownCall struct {

@@ -35,6 +35,9 @@ func run(args []string) error {
 	keys := flags.Int("keys", 1_000_000, "keys in use in the scene of memory, 1 or more")
 	file := flags.String("json", "", "file to write everything to")
 	pageFile := flags.String("html", "", "file to write a report with charts to")
+	from := flags.String("from", "", "file that -json wrote, to show instead of measuring")
+	told := flags.String("tell", "", "file of quotalease bench -o json: write it and this run into README.md and PERFORMANCE.md")
+	at := flags.String("at", "", "version that -tell tells of")
 	_ = flags.Parse(args) // it exits
 	which, err := regexp.Compile(*pattern)
 	if err != nil {
@@ -43,16 +46,12 @@ func run(args []string) error {
 	if *rounds < 1 || *keys < 1 || *span < time.Millisecond || flags.NArg() > 0 {
 		return fmt.Errorf("read flags: -rounds and -keys are 1 or more, -time is 1ms or more, and there are no arguments")
 	}
-	p := plan{rounds: *rounds, span: *span}
-	for _, s := range scenes() {
-		if which.MatchString(s.name) {
-			p.scenes = append(p.scenes, s)
-		}
+	r := &report{}
+	if *from != "" {
+		err = load(*from, r)
+	} else {
+		r, err = planned(which, *rounds, *span, *keys).run(func(what string) { fmt.Fprintln(os.Stderr, what) })
 	}
-	if which.MatchString(memoryScene) {
-		p.keys = *keys
-	}
-	r, err := p.run(func(what string) { fmt.Fprintln(os.Stderr, what) })
 	if err != nil {
 		return err
 	}
@@ -66,7 +65,24 @@ func run(args []string) error {
 			return err
 		}
 	}
+	if *told != "" {
+		return r.tell(*told, *at)
+	}
 	return r.write(os.Stdout)
+}
+
+// planned is what a pattern names.
+func planned(which *regexp.Regexp, rounds int, span time.Duration, keys int) plan {
+	p := plan{rounds: rounds, span: span}
+	for _, s := range scenes() {
+		if which.MatchString(s.name) {
+			p.scenes = append(p.scenes, s)
+		}
+	}
+	if which.MatchString(memoryScene) {
+		p.keys = keys
+	}
+	return p
 }
 
 // run plays every scene; tell hears what is going on.

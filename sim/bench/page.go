@@ -20,13 +20,6 @@ type chart struct {
 	SVG         template.HTML
 }
 
-// table is a scene's results, as they are printed.
-type table struct {
-	Title   string
-	Columns []string
-	Rows    [][]string
-}
-
 // writePage writes the run as one page that asks for nothing from anywhere.
 func (r *report) writePage(w io.Writer) error {
 	err := page.Execute(w, struct {

@@ -72,15 +72,22 @@ func (r *report) tables() []table {
 		t.Rows = append(t.Rows, []string{x.Subject, fmt.Sprintf("%.1f", x.NS), fmt.Sprintf("%.1f", x.CPU), fmt.Sprintf("%.0f", x.Allocs),
 			fmt.Sprintf("%.0f%%", 100*x.spread()), told(share(x.NS, base.NS))})
 	}
+	if len(r.Weights) > 0 {
+		list = append(list, r.memoryTable())
+	}
+	return list
+}
+
+func (r *report) memoryTable() table {
 	if len(r.Weights) == 0 {
-		return list
+		return table{}
 	}
 	title := fmt.Sprintf("%d keys in use", r.Weights[0].Keys)
 	t := table{Title: title, Columns: []string{title, "B/key", "full GC, ms", "filled in, s"}}
 	for _, x := range r.Weights {
 		t.Rows = append(t.Rows, []string{x.Store, fmt.Sprintf("%.0f", x.Bytes), fmt.Sprintf("%.1f", x.GCms), fmt.Sprintf("%.1f", x.FillS)})
 	}
-	return append(list, t)
+	return t
 }
 
 // figureTable is the figures with what they are held to.

@@ -26,6 +26,8 @@
 //     (TestSlotsAreNeverOverbooked, TestR2_9AnOutageThreeWays)
 //   - Every call is decided by the core of the agent that it reached, a thousand agents or more.
 //     (TestAThousandAgentsDecideForThemselves)
+//   - A hundred times the decisions on a key cost the ledger no more round trips, where no budget
+//     binds. (TestTheLedgerDoesNotNoticeMoreDecisions)
 //   - The trade of lease sizes is shown at fixed safety. (TestALeaseSizeIsATrade)
 //   - Renewals and returns of many agents are spread. (TestF6RenewalHerd,
 //     TestO6ReturnOfTheControlPlane)

@@ -43,6 +43,8 @@ type Report struct {
 	Growth   []Growth  `json:"growth"`
 	Edge     *Edge     `json:"edge,omitempty"`
 	Restarts []Restart `json:"restarts"`
+
+	Words []Row `json:"words"` // the figures, for who shows them without knowing units
 }
 
 // Machine is what the figures are of.
@@ -168,6 +170,7 @@ func (r *run) all(ctx context.Context) error {
 	}
 	r.report.Figures = slices.Concat(r.report.Figures, judge(figures(), r.report.Results), judgeSteady(r.report.Steady),
 		r.judgeGrowth())
+	r.report.Words = r.report.Rows()
 	return nil
 }
 

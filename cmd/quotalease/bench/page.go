@@ -20,11 +20,11 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{"grouped": 
 func (r *Report) WritePage(w io.Writer) error {
 	var beside, grown []Row
 	rows := r.Rows()
-	for i, v := range r.Figures {
-		if v.Grows {
-			grown = append(grown, rows[i])
+	for _, row := range rows {
+		if row.Grows {
+			grown = append(grown, row)
 		} else {
-			beside = append(beside, rows[i])
+			beside = append(beside, row)
 		}
 	}
 	err := page.Execute(w, struct {

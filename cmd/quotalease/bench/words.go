@@ -10,14 +10,21 @@ import (
 
 // Row is a figure in words. What there is not is empty.
 type Row struct {
-	Figure, Ours, Its, Yardstick, Ratio, Reach, Reached string
+	Figure    string `json:"figure"`
+	Ours      string `json:"ours"`
+	Its       string `json:"its,omitempty"`
+	Yardstick string `json:"yardstick,omitempty"`
+	Ratio     string `json:"ratio,omitempty"`
+	Reach     string `json:"reach,omitempty"`
+	Reached   string `json:"reached,omitempty"`
+	Grows     bool   `json:"grows,omitempty"`
 }
 
 // Rows are the figures in words, in their order.
 func (r *Report) Rows() []Row {
 	var rows []Row
 	for _, v := range r.Figures {
-		row := Row{Figure: v.Name, Ours: measured(v.Ours, v.Unit), Yardstick: v.Yardstick}
+		row := Row{Figure: v.Name, Ours: measured(v.Ours, v.Unit), Yardstick: v.Yardstick, Grows: v.Grows}
 		if v.Yardstick != "" {
 			row.Its, row.Ratio = measured(v.Its, v.Unit), times(v.Ratio)
 		}
