@@ -78,6 +78,21 @@ func (g *grants) growthTable() table {
 	return t
 }
 
+func (g *grants) edgeTable() table {
+	t := table{Columns: []string{"a window's edge", "leases/s", "transactions/s", "take p99, ms", "the worst, ms"}}
+	if g.Edge == nil {
+		return t
+	}
+	t.Columns[0] = fmt.Sprintf("%s keys, %s decisions/s", grouped(g.Edge.Keys), grouped(g.Edge.Rate))
+	for _, x := range []struct {
+		name string
+		stretch
+	}{{"long before the edge", g.Edge.Steady}, {fmt.Sprintf("the %g s before it", g.Edge.LeadS), g.Edge.Lead}, {"the second after it", g.Edge.After}} {
+		t.Rows = append(t.Rows, []string{x.name, fmt.Sprintf("%.0f", x.Grants), fmt.Sprintf("%.0f", x.Commits), fmt.Sprintf("%.2f", x.P99ms), fmt.Sprintf("%.0f", x.Worst)})
+	}
+	return t
+}
+
 func (g *grants) restartTable() table {
 	t := table{Columns: []string{"accounts", "leases due", "serves after, ms", "first grant, ms", "heap, MB", "all closed after, ms"}}
 	for _, x := range g.Restarts {

@@ -34,6 +34,14 @@ type grants struct {
 			P99ms     float64 `json:"take_p99_ms"`
 		} `json:"points"`
 	} `json:"growth"`
+	Edge *struct {
+		Keys   int     `json:"keys"`
+		Rate   int     `json:"decisions_per_second"`
+		LeadS  float64 `json:"lead_s"`
+		Steady stretch `json:"steady"`
+		Lead   stretch `json:"lead"`
+		After  stretch `json:"after"`
+	} `json:"edge"`
 	Restarts []struct {
 		Accounts int     `json:"accounts"`
 		Due      int     `json:"leases_due"`
@@ -42,6 +50,14 @@ type grants struct {
 		HeapMB   float64 `json:"heap_mb"`
 		SweptMs  float64 `json:"swept_ms"`
 	} `json:"restarts"`
+}
+
+// stretch is a part of the time about a window's edge.
+type stretch struct {
+	Commits float64 `json:"commits_per_second"`
+	Grants  float64 `json:"grants_per_second"`
+	P99ms   float64 `json:"take_p99_ms"`
+	Worst   float64 `json:"take_worst_ms"`
 }
 
 // words is one of its figures.
@@ -132,7 +148,7 @@ func (r *report) blocks(g *grants, at string) (map[string]string, error) {
 		"one key": markdown(r.pivot("1 key")), "many keys": markdown(r.pivot("100k keys")), "memory": markdown(r.memoryTable()),
 		"ledger": fmt.Sprintf("%s, Postgres %s (%s), load %s; medians of %d rounds of %s, at %s.\n\n%s", g.When.UTC().Format(time.DateOnly), g.Machine.Postgres,
 			g.Machine.Settings, g.Machine.Load, g.Rounds, g.Span, at, markdown(g.table(false))),
-		"growth": markdown(g.table(true)) + "\n" + markdown(g.growthTable()) + "\n" + markdown(g.restartTable()),
+		"growth": strings.Join([]string{markdown(g.table(true)), markdown(g.growthTable()), markdown(g.edgeTable()), markdown(g.restartTable())}, "\n"),
 	}, nil
 }
 

@@ -20,6 +20,7 @@ const toldGrants = `{"when": "2026-11-30T12:00:00Z", "rounds": 3, "time": "2s",
   {"figure": "exact lane, 64 callers on one key", "ours": "40,000/s", "its": "4,000/s", "yardstick": "an UPDATE a decision", "ratio": "10.0x"},
   {"figure": "transactions at 60,000 decisions/s, all that there were", "ours": "50.00/s", "its": "45.00/s", "yardstick": "at 1,000 decisions/s", "ratio": "1.11x", "grows": true}],
 "growth": [{"of": "keys", "points": [{"at": 100000, "commits_per_second": 12.34}]}],
+"edge": {"keys": 1000, "decisions_per_second": 2000, "lead_s": 5, "after": {"grants_per_second": 470, "take_p99_ms": 12.5}},
 "restarts": [{"accounts": 1000, "leases_due": 50, "swept_ms": 1234}]}`
 
 func TestDocumentsAreFilledBetweenTheirMarks(t *testing.T) {
@@ -48,6 +49,7 @@ func TestDocumentsAreFilledBetweenTheirMarks(t *testing.T) {
 		"| durable grants on one hot key | 70,000/s | a transaction a grant | 2,000/s | 35.0x |\n",
 		"| transactions at 60,000 decisions/s, all that there were | 50.00/s | at 1,000 decisions/s | 45.00/s | 1.11x |\n",
 		"with Postgres 15 on the same machine, at abc1234", "medians of 3 rounds.\n\n<!-- /speed -->\nmiddle\n<!-- growth -->\n",
+		"| 1,000 keys, 2,000 decisions/s | leases/s |", "| the second after it | 470 | 0 | 12.50 | 0 |",
 		"| 100,000 keys | 0 | 0.0 | 12.3 |", "| 1,000 | 50 | 0.0 | 0.0 | 0.0 | 1234 |\n\n<!-- /growth -->\nend\n",
 	} {
 		if !strings.Contains(got, want) {

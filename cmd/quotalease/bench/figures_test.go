@@ -114,7 +114,7 @@ func TestTheChartIsWellFormed(t *testing.T) {
 	for _, f := range r.growthFigures() {
 		dots += count(t, string(f.SVG), "circle")
 	}
-	if dots != 3*3+2 {
+	if dots != 3*3+2*2 {
 		t.Errorf("%d dots, want one for each number of a size that was measured", dots)
 	}
 }

@@ -1,6 +1,9 @@
 package bench
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // flat is how much the ledger's load may grow while decisions grow a hundredfold.
 var flat = Reach{Most: 1.2}
@@ -27,20 +30,14 @@ func (r *run) judgeGrowth() []Verdict { return r.report.judgeGrowth(r.o.sizes())
 func (r *Report) judgeGrowth(s sizes) []Verdict {
 	var list []Verdict
 	for _, g := range r.Growth {
-		last := g.Points[len(g.Points)-1]
-		at := "at " + amount(last.At, g.Of)
-		if g.Scene == growDecisions && last.Decisions < 0.95*float64(last.At) {
-			at = fmt.Sprintf("at %s, all that this machine made of %s", amount(int(last.Decisions), g.Of), amount(last.At, g.Of))
-		}
-		reach := Reach{}
 		if g.Scene == growDecisions {
-			reach = flat
+			list = append(list, judgeDecisions(g)...)
+			continue
 		}
-		list = append(list, grown("transactions "+at, g, "/s", func(p Point) float64 { return p.Commits }, reach)...)
-		if g.Scene == growDecisions {
-			list = append(list, grown("the same with all reads "+at, g, "/s", func(p Point) float64 { return p.Uses }, reach)...)
-		}
-		list = append(list, grown("Postgres CPU "+at, g, "ms/s", func(p Point) float64 { return p.CPUms }, Reach{})...)
+		at := amount(g.Points[len(g.Points)-1].At, g.Of)
+		list = append(list, grown("leases a decision, "+at, g, "", func(p Point) float64 { return p.Grants / max(1, p.Decisions) }, Reach{})...)
+		list = append(list, grown("Postgres CPU a decision, "+at, g, "us", func(p Point) float64 { return 1000 * p.CPUms / max(1, p.Decisions) }, Reach{})...)
+		list = append(list, grown("p99 of a take, "+at, g, "ms", func(p Point) float64 { return p.P99ms }, Reach{})...)
 	}
 	list = append(list, judge(askFigures(growAgents, s.agents, "agents"), r.Results)...)
 	list = append(list, judge(askFigures(growKeys, s.keys, "keys"), r.Results)...)
@@ -58,6 +55,19 @@ func (r *Report) judgeGrowth(s sizes) []Verdict {
 		list[i].Grows = true
 	}
 	return list
+}
+
+// judgeDecisions holds the ledger's load to staying as it is.
+func judgeDecisions(g Growth) []Verdict {
+	last := g.Points[len(g.Points)-1]
+	at := "at " + amount(last.At, g.Of)
+	if last.Decisions < 0.95*float64(last.At) {
+		at = fmt.Sprintf("at %s, all that this machine made of %s", amount(int(last.Decisions), g.Of), amount(last.At, g.Of))
+	}
+	return slices.Concat(
+		grown("transactions "+at, g, "/s", func(p Point) float64 { return p.Commits }, flat),
+		grown("the same with all reads "+at, g, "/s", func(p Point) float64 { return p.Uses }, flat),
+		grown("Postgres CPU "+at, g, "ms/s", func(p Point) float64 { return p.CPUms }, Reach{}))
 }
 
 // askFigures are what an ask costs among the most, beside one among the fewest.
