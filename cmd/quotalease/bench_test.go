@@ -41,8 +41,8 @@ func TestBenchShowsATableJSONAndAPage(t *testing.T) {
 	r.expect(t, exitDone)
 	wantText(t, "bench", r.out, "medians of 1 rounds of 20ms each", "FIGURE", "p50 of a lone grant", "an INSERT of one row", "<= 3x")
 	wantText(t, "progress", r.err, "alone: round 1 of 1")
-	name := filepath.Join(t.TempDir(), "bench.html")
-	r = c.run(t, append(args, "-o", "json", "--report", name)...)
+	name, chart := filepath.Join(t.TempDir(), "bench.html"), filepath.Join(t.TempDir(), "bench.svg")
+	r = c.run(t, append(args, "-o", "json", "--report", name, "--chart", chart)...)
 	r.expect(t, exitDone)
 	var report bench.Report
 	if err := json.Unmarshal([]byte(r.out), &report); err != nil || len(report.Figures) != 1 || report.Figures[0].Ratio <= 0 || report.Figures[0].Reached == nil {
@@ -53,4 +53,12 @@ func TestBenchShowsATableJSONAndAPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantText(t, "page", string(page), "p50 of a lone grant", "<svg", "</html>")
+	drawn, err := os.ReadFile(chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, "chart", string(drawn), "p50 of a lone grant", "</svg>")
+	r = c.run(t, "bench", "--run", "growth: tenants", "--rounds", "1", "--time", "20ms")
+	r.expect(t, exitDone)
+	wantText(t, "what grows", r.out, "SIZE", "1,000  tenants of 1,000 keys", "TAKE P99 MS")
 }

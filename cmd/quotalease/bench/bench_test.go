@@ -158,7 +158,7 @@ func TestAPrivateServerIsMeasuredToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // what is kept in the folder is no obstacle
-		r, err := Run(t.Context(), Options{DataDir: dir, Rounds: 1, Time: 300 * ms, Run: regexp.MustCompile("alone"), Say: func(string) {}})
+		r, err := Run(t.Context(), Options{DataDir: dir, Rounds: 1, Time: 600 * ms, Run: regexp.MustCompile("alone"), Say: func(string) {}})
 		if err != nil {
 			t.Fatal(err)
 		}
