@@ -146,10 +146,15 @@ func (r *report) blocks(g *grants, at string) (map[string]string, error) {
 		"takes":   fmt.Sprintf("%s, clock %s, load %s; medians of %d rounds of %s, at %s.\n", machine, m.Clock, m.Load, r.Rounds, r.Span, at),
 		"figures": markdown(r.figureTable()),
 		"one key": markdown(r.pivot("1 key")), "many keys": markdown(r.pivot("100k keys")), "memory": markdown(r.memoryTable()),
-		"ledger": fmt.Sprintf("%s, Postgres %s (%s), load %s; medians of %d rounds of %s, at %s.\n\n%s", g.When.UTC().Format(time.DateOnly), g.Machine.Postgres,
-			g.Machine.Settings, g.Machine.Load, g.Rounds, g.Span, at, markdown(g.table(false))),
-		"growth": strings.Join([]string{markdown(g.table(true)), markdown(g.growthTable()), markdown(g.edgeTable()), markdown(g.restartTable())}, "\n"),
+		"ledger": g.how(at) + "\n" + markdown(g.table(false)),
+		"growth": strings.Join([]string{g.how(at), markdown(g.table(true)), markdown(g.growthTable()), markdown(g.edgeTable()), markdown(g.restartTable())}, "\n"),
 	}, nil
+}
+
+// how says what the figures are of.
+func (g *grants) how(at string) string {
+	return fmt.Sprintf("%s, Postgres %s (%s),\nload %s; medians of %d rounds of %s, at %s.\n", g.When.UTC().Format(time.DateOnly), g.Machine.Postgres,
+		g.Machine.Settings, g.Machine.Load, g.Rounds, g.Span, at)
 }
 
 func major(version string) string {
