@@ -141,7 +141,7 @@ func (r *report) blocks(g *grants, at string) (map[string]string, error) {
 		return nil, err
 	}
 	return map[string]string{
-		"speed": speed + fmt.Sprintf("\nMeasured %s with Postgres %s on the same machine, at %s: all of a row in one run and in turns,\nmedians of %d rounds.\n",
+		"speed": speed + fmt.Sprintf("\nMeasured %s, with Postgres %s on the same machine, at %s. Each row is\nof one run: medians of %d rounds in turns, and of the last row one measurement each.\n",
 			machine, major(g.Machine.Postgres), at, min(r.Rounds, g.Rounds)),
 		"takes":   fmt.Sprintf("%s, clock %s, load %s; medians of %d rounds of %s, at %s.\n", machine, m.Clock, m.Load, r.Rounds, r.Span, at),
 		"figures": markdown(r.figureTable()),
