@@ -150,7 +150,8 @@ func (e *Edge) charts() []Figure {
 			y := p.y1 * float64(i) / 4
 			p.gridY(y, strconv.FormatFloat(y, 'g', 4, 64))
 		}
-		for x := math.Ceil(p.x0); x <= p.x1; x += max(1, math.Ceil((p.x1-p.x0)/12)) {
+		step := max(1, math.Ceil((p.x1-p.x0)/12))
+		for x := math.Ceil(p.x0/step) * step; x <= p.x1; x += step { // the edge is one of them
 			p.gridX(x, strconv.FormatFloat(x, 'f', 0, 64))
 		}
 		for _, at := range []float64{-e.LeadS, 0} {
