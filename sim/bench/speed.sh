@@ -4,7 +4,7 @@
 # reports with charts, and all that was measured, are in the folder that it names.
 #
 #   sim/bench/speed.sh                               as the documents tell
-#   ROUNDS=1 TIME=200ms KEYS=20000 sim/bench/speed.sh    whether it works
+#   ROUNDS=2 TIME=1s KEYS=20000 sim/bench/speed.sh   sooner; what is shorter sees too few transactions
 set -euo pipefail
 cd "$(dirname "$0")"
 out=$(mktemp -d)
