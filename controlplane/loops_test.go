@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -99,6 +100,32 @@ func TestM5ThreeSweepersCloseEachLeaseOnce(t *testing.T) {
 	}
 	if got := w.account("report_export"); got.Outstanding != 0 || got.Held != 40 || got.Expired != 40 {
 		t.Errorf("account %+v", got.Tally)
+	}
+	w.verified()
+}
+
+// TestASweepOfManyAccountsTakesFewTransactions: an agent that held one lease in each of a thousand
+// accounts has vanished.
+func TestASweepOfManyAccountsTakesFewTransactions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, examplePolicy)
+	a := w.agent()
+	for i := range 10 {
+		var m pb.SyncRequest
+		for n := range 100 {
+			ask := w.ask("report_export", 1)
+			ask.Key = &pb.Key{Tenant: fmt.Sprintf("t%d", 100*i+n), Dimension: "report_export"}
+			m.Asks = append(m.Asks, ask)
+		}
+		a.sync(&m)
+	}
+	w.ledger.move(30*time.Second + time.Hour)
+	before := w.store.updates.Load()
+	if n, err := w.cp.Sweep(t.Context()); n != 1000 || err != nil {
+		t.Errorf("swept %d, %v, want 1000", n, err)
+	}
+	if n := w.store.updates.Load() - before; n != 6 { // of 32, 64, 128, 256, 512 and the 8 that are left
+		t.Errorf("%d transactions, want 6", n)
 	}
 	w.verified()
 }

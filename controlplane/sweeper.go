@@ -11,13 +11,18 @@ import (
 // maxRounds bounds one sweep, so that a backlog does not keep a stop waiting.
 const maxRounds = 64
 
+// largestSweep is how many accounts a transaction of a sweep locks at most.
+const largestSweep = 512
+
 // Sweep closes leases and ends slots whose time is over, and says how many. Any number of replicas may
-// sweep: the account's lock decides who closes a lease, and the others find it closed.
+// sweep: the account's lock decides who closes a lease, and the others find it closed. Nobody knows
+// how much is due in an account, so it begins with a few of them, and takes twice as many as long as
+// each turns out to be little work: after an outage there may be a lease in every account.
 func (d *Desk) Sweep(ctx context.Context) (int, error) {
 	d.metrics.sweeps.Inc()
-	total := 0
+	total, accounts := 0, smallTx
 	for range maxRounds {
-		due, err := d.store.Due(ctx, smallTx)
+		due, err := d.store.Due(ctx, accounts)
 		if err != nil {
 			return total, outage("list due leases", err)
 		}
@@ -26,6 +31,9 @@ func (d *Desk) Sweep(ctx context.Context) (int, error) {
 		}
 		closed, err := d.expire(ctx, due)
 		total += closed
+		if accounts = smallTx; closed <= 2*len(due) {
+			accounts = min(2*len(due), largestSweep)
+		}
 		if err != nil {
 			return total, err
 		}
