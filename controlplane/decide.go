@@ -309,9 +309,6 @@ func (a *attempt) state(key quota.Key, to ledger.Hello) *pb.KeyState {
 // leaseCap is L for one agent.
 func (a *attempt) leaseCap(at *place, to ledger.Hello) quota.Limit {
 	key := at.account.Key
-	var others []ledger.Demand
-	if len(at.lease.Regions) > 0 {
-		others = a.book.Others(key, to.Incarnation, at.terms)
-	}
+	others := a.book.Others(key, to.Incarnation, at.terms)
 	return leaseCap(at.terms.Budget, at.lease.Regions, to.Region, a.book.Agents(key, at.terms), others)
 }

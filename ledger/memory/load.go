@@ -100,29 +100,25 @@ func (s *Store) loadGrants(a *account, scope ledger.Scope, l ledger.Loaded, take
 	}
 }
 
-// interest is the participants of one key, in the order in which they came. A transaction reads
-// the list itself, which only its own commit changes.
+// interest is the participants of one key, by agent. A transaction reads the list itself, which
+// only its own commit changes.
 type interest struct {
 	list []ledger.Participant
-	at   map[ledger.ID]int // where in the list
 }
 
 func (c *interest) put(p ledger.Participant) {
-	if i, ok := c.at[p.Agent]; ok {
-		c.list[i] = p
-		return
+	i, ok := slices.BinarySearchFunc(c.list, p.Agent, func(known ledger.Participant, id ledger.ID) int {
+		return ledger.CompareIDs(known.Agent, id)
+	})
+	if !ok {
+		c.list = slices.Insert(c.list, i, ledger.Participant{})
 	}
-	c.at[p.Agent] = len(c.list)
-	c.list = append(c.list, p)
+	c.list[i] = p
 }
 
 // prune removes those not seen since before, and says how many there were.
 func (c *interest) prune(before time.Time) int {
 	was := len(c.list)
 	c.list = slices.DeleteFunc(c.list, func(p ledger.Participant) bool { return p.LastSeen.Before(before) })
-	clear(c.at)
-	for i, p := range c.list {
-		c.at[p.Agent] = i
-	}
 	return was - len(c.list)
 }

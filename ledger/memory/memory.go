@@ -141,7 +141,7 @@ func (s *Store) apply(scope ledger.Scope, c ledger.Changes) error {
 	for _, p := range c.Participants {
 		of, ok := s.participants[p.Key]
 		if !ok {
-			of = &interest{at: map[ledger.ID]int{}}
+			of = &interest{}
 			s.participants[p.Key] = of
 		}
 		of.put(p)
