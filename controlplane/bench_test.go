@@ -37,52 +37,74 @@ func BenchmarkManyKeys(b *testing.B) {
 	}
 }
 
+// forgets is after how many asks the ledger in memory, which keeps every record, is begun anew.
+const forgets = 100_000
+
 // benchmark lets agents, each of its key, ask in turn.
 func benchmark(b *testing.B, requests, agents, keys int, dimension string) {
-	w := newWorld(b, benchPolicy)
-	incarnations := make([]*agent, agents)
-	held := make([]*pb.Decision, agents) // the lease before
-	for i := range incarnations {
-		incarnations[i] = w.agent()
-	}
-	next := 0
-	turn := func() {
-		batch := make([]*request, requests)
-		for j := range batch {
-			i := (next + j) % agents
-			a, key := incarnations[i], &pb.Key{Tenant: fmt.Sprintf("tenant-%d", i%keys), Dimension: dimension}
-			m := &pb.SyncRequest{Hello: a.hello(), Asks: []*pb.Ask{{GrantId: w.id().Bytes(), Key: key, Want: 1, Need: 1}}}
-			if held[i] != nil {
-				m.Reports = append(m.Reports, usedUp(held[i], key))
-			}
-			r, err := readSync(m, w.id())
-			if err != nil {
-				b.Fatal(err)
-			}
-			batch[j] = r
-		}
-		w.cp.desk.answer(b.Context(), batch)
-		for j, r := range batch {
-			i := (next + j) % agents
-			if r.err != nil {
-				b.Fatal(r.err)
-			}
-			incarnations[i].token, held[i] = r.sync.Token, r.sync.Decisions[0]
-			if held[i].Amount != 1 {
-				b.Fatal(held[i])
-			}
-		}
-		next = (next + requests) % agents
-		w.ledger.move(time.Millisecond)
-	}
-	for range (agents + requests - 1) / requests { // so that every agent holds a lease, and is known
-		turn()
-	}
+	var c *crowd
 	asks := 0
 	for b.Loop() {
-		turn()
+		if asks%forgets < requests {
+			b.StopTimer()
+			c = newCrowd(b, agents, keys, dimension)
+			for range (agents + requests - 1) / requests { // so that every agent holds a lease, and is known
+				c.turn(requests)
+			}
+			b.StartTimer()
+		}
+		c.turn(requests)
 		asks += requests
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(asks), "ns/ask")
 	b.ReportMetric(float64(asks)/b.Elapsed().Seconds(), "asks/s")
+}
+
+// crowd is agents that ask in turn.
+type crowd struct {
+	*world
+	agents []*agent
+	keys   []*pb.Key
+	held   []*pb.Decision // the lease before
+	next   int
+}
+
+func newCrowd(b *testing.B, agents, keys int, dimension string) *crowd {
+	c := &crowd{world: newWorld(b, benchPolicy), held: make([]*pb.Decision, agents)}
+	for i := range agents {
+		c.agents = append(c.agents, c.agent())
+		c.keys = append(c.keys, &pb.Key{Tenant: fmt.Sprintf("tenant-%d", i%keys), Dimension: dimension})
+	}
+	return c
+}
+
+// turn lets the next agents ask in one transaction.
+func (c *crowd) turn(requests int) {
+	batch := make([]*request, requests)
+	for j := range batch {
+		i := (c.next + j) % len(c.agents)
+		key := c.keys[i]
+		m := &pb.SyncRequest{Hello: c.agents[i].hello(), Asks: []*pb.Ask{{GrantId: c.id().Bytes(), Key: key, Want: 1, Need: 1}}}
+		if c.held[i] != nil {
+			m.Reports = []*pb.Report{usedUp(c.held[i], key)}
+		}
+		r, err := readSync(m, c.id())
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		batch[j] = r
+	}
+	c.cp.desk.answer(c.t.Context(), batch)
+	for j, r := range batch {
+		i := (c.next + j) % len(c.agents)
+		if r.err != nil {
+			c.t.Fatal(r.err)
+		}
+		c.agents[i].token, c.held[i] = r.sync.Token, r.sync.Decisions[0]
+		if c.held[i].Amount != 1 {
+			c.t.Fatal(c.held[i])
+		}
+	}
+	c.next = (c.next + requests) % len(c.agents)
+	c.ledger.move(time.Millisecond)
 }

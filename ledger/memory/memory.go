@@ -170,8 +170,6 @@ func (s *Store) put(g ledger.Grant) {
 	r, ok := s.grants[g.ID]
 	if ok {
 		a.remove(r)
-		s.due.remove(r)
-		s.ending.remove(r)
 	} else {
 		r = &record{}
 		s.grants[g.ID] = r
@@ -182,18 +180,16 @@ func (s *Store) put(g ledger.Grant) {
 	}
 	a.add(r)
 	if g.State == ledger.Live {
-		s.due.add(r)
+		r.join(&s.due)
 	}
 	if r.ends() {
-		s.ending.add(r)
+		r.join(&s.ending)
 	}
 }
 
 func (s *Store) drop(id ledger.ID) {
 	r := s.grants[id]
 	s.accounts[r.grant.Account].remove(r)
-	s.due.remove(r)
-	s.ending.remove(r)
 	s.byID.remove(r)
 	delete(s.grants, id)
 }
