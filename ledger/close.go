@@ -171,10 +171,11 @@ func (b *Book) makeRoom(a *page) error {
 		return nil
 	}
 	b.record(Event{Kind: EventMoved, Account: a.ID, Units: short})
-	for ; short > 0 && a.cleared < len(a.grants); a.cleared++ {
+	for short > 0 && a.cleared < len(a.grants) {
 		g := a.grants[a.cleared]
 		part := min(short, g.movableHeld())
 		if part <= 0 {
+			a.cleared++
 			continue
 		}
 		after := *g.Grant

@@ -82,7 +82,9 @@ func (b *Book) keep(g *Grant) *entry {
 func (b *Book) sum(p *page, was, after *Grant) {
 	if move := after.movableHeld() - was.movableHeld(); move != 0 {
 		p.atHand += move
-		p.cleared = 0
+		if move > 0 {
+			p.cleared = 0
+		}
 	}
 	unspent := after.outstanding() - was.outstanding()
 	allowances := after.allowances() - was.allowances()
