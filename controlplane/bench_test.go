@@ -11,7 +11,7 @@ import (
 const benchPolicy = `
 dimensions:
   - {name: free, kind: period, limit: unlimited, period: {every: day}, class: best_effort}
-  - {name: scarce, kind: period, limit: 1000000000000, period: {every: day}, class: bounded, overshoot: 100%}
+  - {name: scarce, kind: period, limit: 250000, period: {every: day}, class: bounded, overshoot: 100%, lease: {max: 1}}
 `
 
 // Each request of a transaction reports the lease before as used up, and asks for another unit.
@@ -27,7 +27,7 @@ func BenchmarkHotKey(b *testing.B) {
 	}
 }
 
-// BenchmarkScarceKey is the same where the headroom is what limits grants: it is shared.
+// BenchmarkScarceKey is the same where all want more than there is: it is shared.
 func BenchmarkScarceKey(b *testing.B) { benchmark(b, 256, 256, 1, "scarce") }
 
 // BenchmarkManyKeys is agents asking for 10,000 keys in turn.
@@ -80,11 +80,14 @@ func newCrowd(b *testing.B, agents, keys int, dimension string) *crowd {
 
 // turn lets the next agents ask in one transaction.
 func (c *crowd) turn(requests int) {
-	batch := make([]*request, requests)
+	batch, want := make([]*request, requests), int64(1)
+	if c.keys[0].Dimension == "scarce" {
+		want = 1000
+	}
 	for j := range batch {
 		i := (c.next + j) % len(c.agents)
 		key := c.keys[i]
-		m := &pb.SyncRequest{Hello: c.agents[i].hello(), Asks: []*pb.Ask{{GrantId: c.id().Bytes(), Key: key, Want: 1, Need: 1}}}
+		m := &pb.SyncRequest{Hello: c.agents[i].hello(), Asks: []*pb.Ask{{GrantId: c.id().Bytes(), Key: key, Want: want, Need: 1}}}
 		if c.held[i] != nil {
 			m.Reports = []*pb.Report{usedUp(c.held[i], key)}
 		}

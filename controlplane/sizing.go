@@ -86,10 +86,11 @@ func SizeLease(lease policy.Lease) ledger.Sizer {
 // it is divided by what the agents last wanted and do not hold yet. But nobody gets less than they
 // need, nor than their callers wait for at this moment: that is used at once, and strands nothing.
 // Of an agent whose demand is not known the claim is an equal part: unknown is not zero.
-// While all agents together cannot hold more than there is, there is nothing to divide.
+// While all agents together cannot hold more than there is, there is nothing to divide, and nobody
+// is given less than an equal part of what they want.
 func share(r ledger.Room, l quota.Limit) quota.Units {
 	equal := r.Headroom / quota.Units(max(r.Agents, 1))
-	if r.Headroom >= r.Exposure || !l.Unlimited && equal >= l.Units {
+	if r.Headroom >= r.Exposure || !l.Unlimited && equal >= l.Units || r.Want <= equal {
 		return quota.MaxUnits
 	}
 	claims := []claim{{r.Want, 1}}

@@ -1,8 +1,8 @@
 package ledger
 
 import (
-	"bytes"
 	"cmp"
+	"encoding/binary"
 	"time"
 
 	"github.com/quotalease/quotalease/ledger/quota"
@@ -293,7 +293,13 @@ func (a *Account) commit() {
 func (b *Book) Events() []Event { return b.events }
 
 // CompareIDs orders ids as the stores do, byte by byte: those of UUIDv7 by their time.
-func CompareIDs(x, y ID) int { return bytes.Compare(x[:], y[:]) }
+func CompareIDs(x, y ID) int {
+	order := binary.BigEndian
+	if c := cmp.Compare(order.Uint64(x[:8]), order.Uint64(y[:8])); c != 0 {
+		return c
+	}
+	return cmp.Compare(order.Uint64(x[8:]), order.Uint64(y[8:]))
+}
 
 func compareKeys(x, y quota.Key) int {
 	return cmp.Or(cmp.Compare(x.Tenant, y.Tenant), cmp.Compare(x.Dimension, y.Dimension))

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 )
@@ -22,44 +21,58 @@ type Changes struct {
 
 // Changes returns what the rules changed, in a stable order.
 func (b *Book) Changes() Changes {
-	var c Changes
-	slices.SortFunc(b.dirtyPages, func(x, y *page) int { return CompareAccounts(x.ID, y.ID) })
-	c.Accounts = make([]Account, len(b.dirtyPages))
+	accounts := make([]*Account, len(b.dirtyPages))
 	for i, p := range b.dirtyPages {
-		c.Accounts[i] = *p.Account
+		accounts[i] = p.Account
 	}
-	c.NewGrants = inOrder(b.newGrants)
-	c.Grants = inOrder(b.dirtyGrants)
-	c.Folded = slices.SortedFunc(slices.Values(b.folded), CompareIDs)
-	c.FoldedTally = b.foldedTallies
+	var participants []*Participant
 	for _, n := range b.interests {
-		for _, p := range n.changed {
-			c.Participants = append(c.Participants, p.Participant)
+		for i := range n.changed {
+			participants = append(participants, &n.changed[i].Participant)
 		}
 	}
-	slices.SortFunc(c.Participants, func(x, y Participant) int {
-		return cmp.Or(compareKeys(x.Key, y.Key), CompareIDs(x.Agent, y.Agent))
-	})
+	incarnations := make([]*Incarnation, 0, len(b.dirtyIncarnations))
 	for id := range b.dirtyIncarnations {
-		c.Incarnations = append(c.Incarnations, *b.incarnations[id])
+		incarnations = append(incarnations, b.incarnations[id])
 	}
-	slices.SortFunc(c.Incarnations, func(x, y Incarnation) int { return CompareIDs(x.ID, y.ID) })
-	c.Events = b.events
-	c.Limits = b.limits
-	c.Statements = slices.SortedFunc(maps.Values(b.statements), func(x, y Statement) int {
-		return CompareAccounts(x.Account, y.Account)
-	})
-	return c
+	return Changes{
+		Accounts:    sorted(accounts, func(x, y *Account) int { return CompareAccounts(x.ID, y.ID) }),
+		NewGrants:   kept(b.newGrants),
+		Grants:      kept(b.dirtyGrants),
+		Folded:      slices.SortedFunc(slices.Values(b.folded), CompareIDs),
+		FoldedTally: b.foldedTallies,
+		Participants: sorted(participants, func(x, y *Participant) int {
+			if x.Key != y.Key {
+				return compareKeys(x.Key, y.Key)
+			}
+			return CompareIDs(x.Agent, y.Agent)
+		}),
+		Incarnations: sorted(incarnations, func(x, y *Incarnation) int { return CompareIDs(x.ID, y.ID) }),
+		Events:       b.events,
+		Limits:       b.limits,
+		Statements: slices.SortedFunc(maps.Values(b.statements), func(x, y Statement) int {
+			return CompareAccounts(x.Account, y.Account)
+		}),
+	}
 }
 
-// inOrder copies grants in the order of their ids, those that were folded left out.
-func inOrder(entries []*entry) []Grant {
-	slices.SortFunc(entries, func(x, y *entry) int { return CompareIDs(x.ID, y.ID) })
-	grants := make([]Grant, 0, len(entries))
+// kept copies grants in the order of their ids, those that were folded left out.
+func kept(entries []*entry) []Grant {
+	grants := make([]*Grant, 0, len(entries))
 	for _, g := range entries {
 		if !g.folded {
-			grants = append(grants, *g.Grant)
+			grants = append(grants, g.Grant)
 		}
 	}
-	return grants
+	return sorted(grants, func(x, y *Grant) int { return CompareIDs(x.ID, y.ID) })
+}
+
+// sorted copies what is listed in order.
+func sorted[T any](list []*T, compare func(x, y *T) int) []T {
+	slices.SortFunc(list, compare)
+	copies := make([]T, len(list))
+	for i, x := range list {
+		copies[i] = *x
+	}
+	return copies
 }

@@ -1,9 +1,9 @@
 package ledger
 
 import (
-	"bytes"
 	"iter"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/quotalease/quotalease/ledger/quota"
@@ -55,8 +55,11 @@ func (b *Book) interestIn(key quota.Key) *interest {
 	n, ok := b.interests[key]
 	if !ok {
 		n = &interest{key: key, known: b.loaded.Participants[key]}
-		if !slices.IsSortedFunc(n.known, byAgent) {
-			n.known = slices.SortedFunc(slices.Values(n.known), byAgent)
+		for i := range n.known {
+			if i > 0 && CompareIDs(n.known[i-1].Agent, n.known[i].Agent) > 0 {
+				n.known = slices.SortedFunc(slices.Values(n.known), byAgent)
+				break
+			}
 		}
 		b.interests[key] = n
 	}
@@ -108,11 +111,17 @@ func (b *Book) participant(n *interest, agent ID) (seen, int) {
 			return n.changed[place], place
 		}
 	}
-	at, ok := slices.BinarySearchFunc(n.known, agent, func(p Participant, id ID) int { return bytes.Compare(p.Agent[:], id[:]) })
+	at, ok := n.search(agent)
 	if ok {
 		return seen{n.known[at], at}, len(n.changed)
 	}
 	return seen{Participant{Key: n.key, Agent: agent}, -1}, len(n.changed)
+}
+
+// search is a binary search that copies no participants.
+func (n *interest) search(agent ID) (int, bool) {
+	at := sort.Search(len(n.known), func(i int) bool { return CompareIDs(n.known[i].Agent, agent) >= 0 })
+	return at, at < len(n.known) && n.known[at].Agent == agent
 }
 
 // count is N: the agents that leased, asked or spent since.

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -16,13 +15,10 @@ func (s *Store) load(scope ledger.Scope) ledger.Loaded {
 		Now: quota.At(s.now()), ClockSuspect: s.clockSuspect,
 		PolicyVersion: s.policyVersion, Retention: s.retention, Participants: map[quota.Key][]ledger.Participant{},
 	}
-	seen := map[ledger.ID]bool{}
-	take := func(r *record) {
-		if !seen[r.grant.ID] {
-			seen[r.grant.ID] = true
-			l.Grants = append(l.Grants, r.grant)
-		}
-	}
+	l.Accounts = make([]ledger.Account, 0, len(scope.Accounts))
+	l.Incarnations = make([]ledger.Incarnation, 0, len(scope.Agents))
+	var taken []*record
+	take := func(r *record) { taken = append(taken, r) }
 	ids := slices.SortedFunc(slices.Values(scope.Accounts), ledger.CompareAccounts)
 	for _, id := range slices.Compact(ids) {
 		if of, ok := s.participants[id.Key]; ok {
@@ -41,13 +37,14 @@ func (s *Store) load(scope ledger.Scope) ledger.Loaded {
 			take(r)
 		}
 	}
-	slices.SortFunc(l.Grants, func(x, y ledger.Grant) int {
-		return cmp.Or(x.IssuedAt.Compare(y.IssuedAt), ledger.CompareIDs(x.ID, y.ID))
-	})
-	known := map[ledger.ID]bool{}
-	for _, id := range scope.Agents {
-		if inc, ok := s.incarnations[id]; ok && !known[id] {
-			known[id] = true
+	slices.SortFunc(taken, oldestIssued)
+	taken = slices.Compact(taken)
+	l.Grants = make([]ledger.Grant, len(taken))
+	for i, r := range taken {
+		l.Grants[i] = r.grant
+	}
+	for _, id := range slices.Compact(slices.SortedFunc(slices.Values(scope.Agents), ledger.CompareIDs)) {
+		if inc, ok := s.incarnations[id]; ok {
 			l.Incarnations = append(l.Incarnations, cloned(inc))
 		}
 	}
