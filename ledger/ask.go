@@ -72,7 +72,7 @@ func (b *Book) Ask(ask Ask, terms Terms, size Sizer) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	b.see(b.interestOf(a), ask.Agent, ask.Region, ask.Want)
+	b.see(b.interestOf(a), ask.Agent, ask.Region, ask.Want, terms)
 	before := *a.Account
 	g := Grant{
 		ID: ask.ID, Account: ask.Account, Kind: a.leaseKind(), State: Denied, Class: a.leaseClass(),

@@ -26,7 +26,7 @@ func (b *Book) askEmergency(ask Ask, terms Terms) (Answer, error) {
 		return Answer{}, err
 	}
 	interest := b.interestOf(a)
-	b.see(interest, ask.Agent, ask.Region, 0)
+	b.see(interest, ask.Agent, ask.Region, 0, terms)
 	before := *a.Account
 	g := Grant{
 		ID: ask.ID, Account: ask.Account, Kind: KindEmergency, State: Denied, Class: a.Class,

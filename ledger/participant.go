@@ -14,7 +14,7 @@ import (
 type Participant struct {
 	Key      quota.Key
 	Agent    ID
-	LastSeen time.Time
+	LastSeen time.Time // when it was noted; it may have asked since (see Terms.CountedFor)
 	Region   string
 	Demand   Units // what it last asked for: unknown demand is 0, and not zero demand
 }
@@ -76,23 +76,23 @@ func (b *Book) interestOf(a *page) *interest {
 func byAgent(x, y Participant) int { return CompareIDs(x.Agent, y.Agent) }
 
 // See notes an agent's interest in a key, where it is, and what it wants; 0 leaves what was
-// known of that.
+// known of that. What is noted already, and not long ago, is not noted again.
 func (b *Book) See(key quota.Key, agent ID, region string, demand Units) {
-	b.see(b.interestIn(key), agent, region, demand)
+	b.see(b.interestIn(key), agent, region, demand, Terms{})
 }
 
-func (b *Book) see(n *interest, agent ID, region string, demand Units) {
+func (b *Book) see(n *interest, agent ID, region string, demand Units, t Terms) {
 	p, place := b.participant(n, agent)
 	was := p.Participant
-	if b.loaded.Now.After(p.LastSeen) {
-		p.LastSeen = b.loaded.Now
-	}
 	p.Region = region
 	if demand > 0 {
 		p.Demand = demand
 	}
-	if p.Participant == was {
+	if p.Participant == was && b.loaded.Now.Sub(was.LastSeen) <= t.seenAgain() {
 		return
+	}
+	if b.loaded.Now.After(p.LastSeen) {
+		p.LastSeen = b.loaded.Now
 	}
 	n.add(&was, -1)
 	n.add(&p.Participant, 1)
@@ -165,12 +165,21 @@ func (n *interest) want(p *Participant, times int) {
 	}
 }
 
-// countedSince is the moment since when an agent must have been seen to count in N: within
-// max(ttl, 60 s). The grace is added to the ttl, so that an agent that vanished counts until
-// its leases close.
-func (b *Book) countedSince(t Terms) time.Time {
-	return b.loaded.Now.Add(-max(t.TTL+t.Grace, time.Minute))
-}
+// countedFor is how long an agent counts in N after it was seen: max(ttl, 60 s). The grace is
+// added to the ttl, so that an agent that vanished counts until its leases close.
+func (t Terms) countedFor() time.Duration { return max(t.TTL+t.Grace, time.Minute) }
+
+// seenAgain is how old the note of an agent may grow before another ask renews it: what is noted
+// at each ask is a row to write at each ask.
+func (t Terms) seenAgain() time.Duration { return t.countedFor() / 16 }
+
+// CountedFor is how long an agent counts in N after it was noted: for as long after it was seen as
+// it must, and longer by as much as the note may be older. N may be too large for that long, and
+// is never too small.
+func (t Terms) CountedFor() time.Duration { return t.countedFor() + t.seenAgain() }
+
+// countedSince is the moment since when an agent must have been noted to count in N.
+func (b *Book) countedSince(t Terms) time.Time { return b.loaded.Now.Add(-t.CountedFor()) }
 
 // Agents is N: the agents that leased, asked or spent on the key lately.
 func (b *Book) Agents(key quota.Key, t Terms) int { return b.interestIn(key).count(b.countedSince(t)) }

@@ -62,7 +62,7 @@ func (b *Book) Renew(r Renewal, terms Terms) (Answer, error) {
 		return Answer{}, err
 	}
 	if g.State == Live {
-		b.see(b.interestOf(a), r.Agent, g.Region, 0)
+		b.see(b.interestOf(a), r.Agent, g.Region, 0, terms)
 		if a.Headroom() < 0 {
 			if _, err := b.Revoke(g.ID, "no headroom for idle slots"); err != nil {
 				return Answer{}, err

@@ -56,7 +56,7 @@ func (b *Book) whyNotSpend(s Spend, a *page, sum Units) quota.Reason {
 
 // enterSpend records what was decided on an item.
 func (b *Book) enterSpend(s Spend, a *page, reason quota.Reason) (Answer, error) {
-	b.see(b.interestOf(a), s.Agent, s.Region, 0)
+	b.see(b.interestOf(a), s.Agent, s.Region, 0, a.Terms)
 	before := *a.Account
 	g := Grant{
 		ID: s.ID, Account: s.Account, Kind: KindSpend, State: Denied, Class: a.Class, Agent: s.Agent,
