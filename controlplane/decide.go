@@ -148,6 +148,8 @@ func (a *attempt) answerSync(r *request) (answer, error) {
 		reply.Token = nil
 		a.counts.copies++
 	}
+	reply.Results = make([]*pb.ReportResult, 0, len(r.reports))
+	reply.Decisions = make([]*pb.Decision, 0, len(r.asks))
 	for i := range r.reports {
 		result, err := a.report(&r.reports[i])
 		if err != nil {

@@ -25,6 +25,11 @@ type request struct {
 	refunds  []ask   // of a spend, only id and key
 	keys     []named // every distinct key named, in order
 
+	// Room for what most requests are: one report, one ask, of one key.
+	oneReport [1]report
+	oneAsk    [1]ask
+	oneKey    [1]named
+
 	// The answer, set when the transaction has ended.
 	sync  *pb.SyncReply
 	spend *pb.SpendReply
@@ -75,8 +80,9 @@ func readSync(m *pb.SyncRequest, token ledger.ID) (*request, error) {
 		listed{"renewals", len(m.GetRenewals())}, listed{"asks", len(m.GetAsks())}, listed{"keys", len(m.GetKeys())}); err != nil {
 		return nil, err
 	}
-	r := &request{isSync: true, hello: hello, token: token, asks: make([]ask, 0, len(m.GetAsks())),
-		reports: make([]report, 0, len(m.GetReports())), renewals: make([]renewal, 0, len(m.GetRenewals()))}
+	r := &request{isSync: true, hello: hello, token: token}
+	r.reports = slices.Grow(r.oneReport[:0], len(m.GetReports()))
+	r.asks, r.keys = slices.Grow(r.oneAsk[:0], len(m.GetAsks())), r.oneKey[:0]
 	var seen keySet
 	for _, k := range m.GetKeys() {
 		r.name(k, &seen)
@@ -115,7 +121,8 @@ func readSpend(m *pb.SpendRequest) (*request, error) {
 	if err := capped(listed{"items", len(m.GetItems())}, listed{"refunds", len(m.GetRefunds())}); err != nil {
 		return nil, err
 	}
-	r := &request{hello: hello, spends: make([]ask, 0, len(m.GetItems()))}
+	r := &request{hello: hello}
+	r.spends, r.keys = slices.Grow(r.oneAsk[:0], len(m.GetItems())), r.oneKey[:0]
 	var seen keySet
 	for _, x := range m.GetItems() {
 		a := readAsk(x.GetSpendId(), x.GetKey())
