@@ -69,7 +69,7 @@ type crowd struct {
 	next   int
 }
 
-func newCrowd(b *testing.B, agents, keys int, dimension string) *crowd {
+func newCrowd(b testing.TB, agents, keys int, dimension string) *crowd {
 	c := &crowd{world: newWorld(b, benchPolicy), held: make([]*pb.Decision, agents)}
 	for i := range agents {
 		c.agents = append(c.agents, c.agent())
@@ -82,7 +82,7 @@ func newCrowd(b *testing.B, agents, keys int, dimension string) *crowd {
 func (c *crowd) turn(requests int) {
 	batch, want := make([]*request, requests), int64(1)
 	if c.keys[0].Dimension == "scarce" {
-		want = 1000
+		want = 100_000
 	}
 	for j := range batch {
 		i := (c.next + j) % len(c.agents)
