@@ -13,6 +13,13 @@ type record struct {
 	grant ledger.Grant
 	tally ledger.Tally
 	in    []*index // all that it is in, that of all ids aside
+	room  [4]*index
+}
+
+func newRecord() *record {
+	r := &record{}
+	r.in = r.room[:0]
+	return r
 }
 
 // join puts the record into an index.
@@ -42,6 +49,10 @@ type index struct {
 }
 
 func (ix *index) add(r *record) {
+	if n := len(ix.list); n == 0 || ix.order(ix.list[n-1], r) < 0 { // who comes last is mostly the last
+		ix.list = append(ix.list, r)
+		return
+	}
 	at, _ := slices.BinarySearchFunc(ix.list, r, ix.order)
 	ix.list = slices.Insert(ix.list, at, r)
 }
@@ -90,7 +101,7 @@ type account struct {
 	ending  index                // slots of closed leases, soonest to end first
 	held    index                // with units in H that may move, oldest first
 	old     index                // that may be folded, longest untouched first
-	ofAgent map[ledger.ID]*index // live leases
+	ofAgent map[ledger.ID]*index // live leases, of each agent that ever had one
 }
 
 func newAccount(id ledger.AccountID) *account {
@@ -106,7 +117,6 @@ func newAccount(id ledger.AccountID) *account {
 }
 
 func (a *account) add(r *record) {
-	a.all[r.grant.ID] = r
 	if r.grant.Foldable(a.row.Kind) {
 		r.join(&a.old)
 	}
@@ -126,12 +136,4 @@ func (a *account) add(r *record) {
 		a.ofAgent[r.grant.Agent] = of
 	}
 	r.join(of)
-}
-
-func (a *account) remove(r *record) {
-	delete(a.all, r.grant.ID)
-	r.leave()
-	if of, ok := a.ofAgent[r.grant.Agent]; ok && len(of.list) == 0 {
-		delete(a.ofAgent, r.grant.Agent)
-	}
 }

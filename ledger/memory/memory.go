@@ -169,10 +169,10 @@ func (s *Store) put(g ledger.Grant) {
 	a := s.accounts[g.Account]
 	r, ok := s.grants[g.ID]
 	if ok {
-		a.remove(r)
+		r.leave()
 	} else {
-		r = &record{}
-		s.grants[g.ID] = r
+		r = newRecord()
+		s.grants[g.ID], a.all[g.ID] = r, r
 	}
 	r.grant, r.tally = g, g.Tally()
 	if !ok {
@@ -189,7 +189,8 @@ func (s *Store) put(g ledger.Grant) {
 
 func (s *Store) drop(id ledger.ID) {
 	r := s.grants[id]
-	s.accounts[r.grant.Account].remove(r)
+	r.leave()
+	delete(s.accounts[r.grant.Account].all, id)
 	s.byID.remove(r)
 	delete(s.grants, id)
 }
