@@ -14,6 +14,7 @@ type record struct {
 	tally ledger.Tally
 	in    []*index // all that it is in, that of all ids aside
 	room  [4]*index
+	load  int64 // the latest that took it
 }
 
 func newRecord() *record {

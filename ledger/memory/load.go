@@ -18,7 +18,13 @@ func (s *Store) load(scope ledger.Scope) ledger.Loaded {
 	l.Accounts = make([]ledger.Account, 0, len(scope.Accounts))
 	l.Incarnations = make([]ledger.Incarnation, 0, len(scope.Agents))
 	var taken []*record
-	take := func(r *record) { taken = append(taken, r) }
+	s.loads++
+	take := func(r *record) {
+		if r.load != s.loads {
+			r.load = s.loads
+			taken = append(taken, r)
+		}
+	}
 	ids := slices.SortedFunc(slices.Values(scope.Accounts), ledger.CompareAccounts)
 	for _, id := range slices.Compact(ids) {
 		if of, ok := s.participants[id.Key]; ok {
@@ -38,7 +44,6 @@ func (s *Store) load(scope ledger.Scope) ledger.Loaded {
 		}
 	}
 	slices.SortFunc(taken, oldestIssued)
-	taken = slices.Compact(taken)
 	l.Grants = make([]ledger.Grant, len(taken))
 	for i, r := range taken {
 		l.Grants[i] = r.grant

@@ -22,6 +22,7 @@ type Store struct {
 	onCommit      func() Outcome
 	accounts      map[ledger.AccountID]*account
 	grants        map[ledger.ID]*record
+	loads         int64 // so far
 	byID          index // all grants
 	due           index // live leases of all accounts, soonest to close first
 	ending        index // slots of closed leases of all accounts, soonest to end first
