@@ -39,7 +39,7 @@ type Config struct {
 	Retention        time.Duration // of ids and records; the store's own
 	AccountRetention time.Duration // of past windows
 	QueueLength      int           // requests that wait for a transaction
-	BatchItems       int           // items of one transaction
+	BatchItems       int           // items of one transaction, at most: what waits shares one, and nobody waits for more
 	CommitTimeout    time.Duration // of one transaction, or one short read
 	PolicyInterval   time.Duration // between looks for a newer policy
 	WatchInterval    time.Duration // between looks at the journal
@@ -53,7 +53,7 @@ func DefaultConfig() Config {
 	return Config{
 		Log: slog.New(slog.DiscardHandler), Now: time.Now, Random: rand.Reader,
 		Retention: 30 * 24 * time.Hour, AccountRetention: 400 * 24 * time.Hour,
-		QueueLength: 1024, BatchItems: 256, CommitTimeout: 10 * time.Second,
+		QueueLength: 1024, BatchItems: 1024, CommitTimeout: 10 * time.Second,
 		PolicyInterval: 500 * time.Millisecond, WatchInterval: 100 * time.Millisecond,
 		SweepInterval: time.Second, KeepInterval: 10 * time.Minute, LineInterval: time.Second,
 	}

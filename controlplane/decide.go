@@ -72,8 +72,7 @@ func (a *attempt) checkWindows() error {
 	}
 	later := map[quota.Key]time.Time{}
 	wrong := false
-	for _, key := range a.order {
-		at := a.places[key]
+	for _, at := range a.order {
 		if at.fault != nil {
 			continue
 		}
@@ -84,7 +83,7 @@ func (a *attempt) checkWindows() error {
 		now := a.now
 		if account.Clock.After(now) {
 			now = account.Clock
-			later[key] = now
+			later[at.key] = now
 		}
 		wrong = wrong || !at.account.Window.Contains(now)
 	}
@@ -97,8 +96,7 @@ func (a *attempt) checkWindows() error {
 // openAll brings the current accounts to the policy in force. A cut that leaves no headroom
 // recalls what is out in the same transaction.
 func (a *attempt) openAll() error {
-	for _, key := range a.order {
-		at := a.places[key]
+	for _, at := range a.order {
 		if at.fault != nil {
 			continue
 		}
@@ -150,8 +148,10 @@ func (a *attempt) answerSync(r *request) (answer, error) {
 		reply.Token = nil
 		a.counts.copies++
 	}
-	for _, x := range r.reports {
-		result, err := a.report(x)
+	reply.Results = make([]*pb.ReportResult, 0, len(r.reports))
+	reply.Decisions = make([]*pb.Decision, 0, len(r.asks))
+	for i := range r.reports {
+		result, err := a.report(&r.reports[i])
 		if err != nil {
 			return answer{}, err
 		}
@@ -164,15 +164,15 @@ func (a *attempt) answerSync(r *request) (answer, error) {
 		if len(r.renewals)+len(r.asks) > 0 && a.book.ClockSuspect() {
 			return answer{}, ledger.ErrClock
 		}
-		for _, x := range r.renewals {
-			d, err := a.renew(x)
+		for i := range r.renewals {
+			d, err := a.renew(&r.renewals[i])
 			if err != nil {
 				return answer{}, err
 			}
 			reply.Renewals = append(reply.Renewals, d)
 		}
-		for _, x := range r.asks {
-			d, err := a.ask(r, x)
+		for i := range r.asks {
+			d, err := a.ask(r, &r.asks[i])
 			if err != nil {
 				return answer{}, err
 			}
@@ -206,22 +206,19 @@ func (a *attempt) answerSpend(r *request) (answer, error) {
 func (a *attempt) unlocked(requests []*request) (lacking []ledger.AccountID) {
 	seen := map[ledger.AccountID]bool{}
 	note := func(id ledger.ID) {
-		g, known := a.book.Grant(id)
-		if !known || seen[g.Account] {
-			return
-		}
-		seen[g.Account] = true
-		if _, ok := a.book.Account(g.Account); !ok {
-			lacking = append(lacking, g.Account)
+		account, known := a.book.AccountOf(id)
+		if known && !a.book.Locked(account) && !seen[account] {
+			seen[account] = true
+			lacking = append(lacking, account)
 		}
 	}
 	for _, r := range requests {
-		for _, x := range r.reports {
-			note(x.ID)
+		for i := range r.reports {
+			note(r.reports[i].ID)
 		}
 		for _, list := range [][]ask{r.cancels, r.refunds} {
-			for _, x := range list {
-				note(x.id)
+			for i := range list {
+				note(list[i].id)
 			}
 		}
 	}
@@ -230,7 +227,7 @@ func (a *attempt) unlocked(requests []*request) (lacking []ledger.AccountID) {
 
 // locked asks for another attempt if an account is outside the scope.
 func (a *attempt) locked(id ledger.AccountID) error {
-	if _, ok := a.book.Account(id); !ok {
+	if !a.book.Locked(id) {
 		return &again{accounts: []ledger.AccountID{id}}
 	}
 	return nil
@@ -253,12 +250,13 @@ func (a *attempt) tell(f *pb.Fault) *pb.Fault {
 // tellKeys adds what the ledger knows of every key that a request named, as it is when all
 // requests of the batch are decided.
 func (a *attempt) tellKeys(r *request, to answer) {
-	for _, n := range r.keys {
+	for i := range r.keys {
+		n := &r.keys[i]
 		var s *pb.KeyState
 		if n.fault != nil {
 			s = &pb.KeyState{Key: keyMessage(n.key), Fault: n.fault}
 		} else {
-			s = a.state(n.key, r.hello)
+			s = a.state(n.at, r.hello)
 		}
 		if to.sync != nil {
 			to.sync.Keys = append(to.sync.Keys, s)
@@ -272,27 +270,26 @@ func (a *attempt) tellKeys(r *request, to answer) {
 // stateOf is whose view of a key a state is: agents of different regions may hold differently
 // much, all others are told the same.
 type stateOf struct {
-	key    quota.Key
+	at     *place
 	region string
 }
 
-func (a *attempt) state(key quota.Key, to ledger.Hello) *pb.KeyState {
-	at := a.place(key)
-	view := stateOf{key: key}
+func (a *attempt) state(at *place, to ledger.Hello) *pb.KeyState {
+	view := stateOf{at: at}
 	if len(at.lease.Regions) > 0 {
 		view.region = to.Region
 	}
 	if known, ok := a.states[view]; ok {
 		return known
 	}
-	s := &pb.KeyState{Key: keyMessage(key)}
+	s := &pb.KeyState{Key: keyMessage(at.key)}
 	a.states[view] = s
 	if at.fault != nil {
 		s.Fault = at.fault
 		return s
 	}
 	account, _ := a.book.Account(at.account)
-	s.Window = windowMessage(at.account.Window)
+	s.Window = at.window
 	if next := windowAfter(at.dimension, at.account.Window); !next.Endless() {
 		s.Next = windowMessage(next)
 	}
@@ -309,9 +306,6 @@ func (a *attempt) state(key quota.Key, to ledger.Hello) *pb.KeyState {
 // leaseCap is L for one agent.
 func (a *attempt) leaseCap(at *place, to ledger.Hello) quota.Limit {
 	key := at.account.Key
-	var others []ledger.Demand
-	if len(at.lease.Regions) > 0 {
-		others = a.book.Others(key, to.Incarnation, at.terms)
-	}
+	others := a.book.Others(key, to.Incarnation, at.terms)
 	return leaseCap(at.terms.Budget, at.lease.Regions, to.Region, a.book.Agents(key, at.terms), others)
 }

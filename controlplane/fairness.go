@@ -1,29 +1,56 @@
 package controlplane
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
+// claim is what so many agents claim, each.
+type claim struct {
+	units  quota.Units
+	agents int
+}
+
 // maxMin divides total among claims by max-min fairness: nobody gets more than their claim, and
-// what one does not want is divided among the others. It returns the share of claims[of],
-// rounded down. Progressive filling: Bertsekas and Gallager, Data Networks (2nd ed., 1992),
-// section 6.5.2.
-func maxMin(total quota.Units, claims []quota.Units, of int) quota.Units {
-	mine := claims[of]
-	sorted := slices.Sorted(slices.Values(claims))
-	for i, c := range sorted {
-		level := total / quota.Units(len(sorted)-i)
-		if c >= level { // this claim and all larger ones get the level
+// what one does not want is divided among the others. It returns the share of those who claim
+// mine, rounded down. Progressive filling: Bertsekas and Gallager, Data Networks (2nd ed., 1992),
+// section 6.5.2. Equal claims need one step: if one is below the level, it does not sink by that.
+// It sorts the claims.
+func maxMin(total quota.Units, claims []claim, mine quota.Units) quota.Units {
+	slices.SortFunc(claims, func(x, y claim) int { return cmp.Compare(x.units, y.units) })
+	left := 0
+	for _, c := range claims {
+		left += c.agents
+	}
+	for _, c := range claims {
+		level := total / quota.Units(left)
+		if c.units >= level { // this claim and all larger ones get the level
 			return min(mine, level)
 		}
-		if c == mine {
+		if c.units == mine {
 			return mine
 		}
-		total -= c
+		total -= c.units * quota.Units(c.agents)
+		left -= c.agents
 	}
 	return mine
+}
+
+// addUpClaims is the sum of all claims; the largest int64 if it is more.
+func addUpClaims(claims []claim) quota.Units {
+	var sum quota.Units
+	for _, c := range claims {
+		all, err := c.units.Mul(quota.Units(c.agents))
+		if err == nil {
+			sum, err = sum.Add(all)
+		}
+		if err != nil {
+			return quota.MaxUnits
+		}
+	}
+	return sum
 }
 
 // regionShare is a region's part of the exposure budget, in units.

@@ -2,10 +2,12 @@ package controlplane
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/quotalease/quotalease/ledger"
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
@@ -24,7 +26,7 @@ func TestR2_10SharesAreMaxMinFair(t *testing.T) {
 		{0, []quota.Units{5}, []quota.Units{0}},
 	} {
 		for i, want := range tc.want {
-			if got := maxMin(tc.total, tc.claims, i); got != want {
+			if got := maxMin(tc.total, each(tc.claims), tc.claims[i]); got != want {
 				t.Errorf("%d among %v: share %d is %d, want %d", tc.total, tc.claims, i, got, want)
 			}
 		}
@@ -45,7 +47,7 @@ func TestR2_10NobodyIsPoorerThanAnotherThanTheyWant(t *testing.T) {
 			claims[i] = quota.Units(c)
 		}
 		for i := range claims {
-			shares[i] = maxMin(total, claims, i)
+			shares[i] = maxMin(total, each(claims), claims[i])
 			sum, wanted = sum+shares[i], wanted+claims[i]
 		}
 		if sum > total {
@@ -62,6 +64,40 @@ func TestR2_10NobodyIsPoorerThanAnotherThanTheyWant(t *testing.T) {
 				if shares[i] < claims[i] && shares[j] > shares[i] {
 					t.Fatalf("%v for %v: %d is short and %d has more", shares, claims, i, j)
 				}
+			}
+		}
+	})
+}
+
+// each is one claim an agent.
+func each(units []quota.Units) []claim {
+	claims := make([]claim, len(units))
+	for i, n := range units {
+		claims[i] = claim{n, 1}
+	}
+	return claims
+}
+
+// Agents with equal claims are one step of the filling, and get what they would get one by one.
+func TestEqualClaimsMayBeCountedTogether(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var together, apart []claim
+		for i := range rapid.IntRange(1, 8).Draw(t, "claims") {
+			c := claim{quota.Units(rapid.Int64Range(0, 30).Draw(t, fmt.Sprint("units", i))), rapid.IntRange(1, 5).Draw(t, fmt.Sprint("agents", i))}
+			together = append(together, c)
+			for range c.agents {
+				apart = append(apart, claim{c.units, 1})
+			}
+		}
+		total := quota.Units(rapid.Int64Range(0, 600).Draw(t, "total"))
+		r := ledger.Room{Exposure: total, Budget: quota.LimitOf(total + quota.Units(rapid.Int64Range(0, 600).Draw(t, "held")))}
+		if rapid.Bool().Draw(t, "held claims") {
+			together, apart = unmet(r, together), unmet(r, apart)
+		}
+		for _, c := range slices.Clone(together) {
+			if got, want := maxMin(total, together, c.units), maxMin(total, apart, c.units); got != want {
+				t.Fatalf("%d for %v: who claim %d get %d together and %d one by one", total, together, c.units, got, want)
 			}
 		}
 	})

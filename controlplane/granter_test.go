@@ -101,13 +101,13 @@ func TestBatchesAreCapped(t *testing.T) {
 		}
 		first := w.crowd(w.t.Context(), 1, acme("small"), ok)
 		synctest.Wait()
-		others := w.crowd(w.t.Context(), 90, acme("small"), ok) // three items each
+		others := w.crowd(w.t.Context(), 360, acme("small"), ok) // three items each
 		synctest.Wait()
 		release()
 		first.Wait()
 		others.Wait()
 		if commits := w.metric("commits_total"); commits != 3 {
-			w.t.Errorf("%v commits for 1 + 90 requests of 3 items, want 1 + 2 of at most 256", commits)
+			w.t.Errorf("%v commits for 1 + 360 requests of 3 items, want 1 + 2 of at most 1024", commits)
 		}
 	})
 }

@@ -13,7 +13,8 @@ import (
 // first item stands.
 func (a *attempt) spendAll(r *request) ([]*pb.Decision, error) {
 	decisions := make([]*pb.Decision, len(r.spends))
-	for i, x := range r.spends {
+	for i := range r.spends {
+		x := &r.spends[i]
 		if decisions[i] != nil {
 			continue
 		}
@@ -44,13 +45,12 @@ func (a *attempt) spendGroup(r *request, places []int, decisions []*pb.Decision)
 	items := make([]ledger.Spend, len(places))
 	terms := make([]ledger.Terms, len(places))
 	for i, p := range places {
-		x := r.spends[p]
-		at, refused := a.admit(x)
-		if refused != nil {
+		x := &r.spends[p]
+		if refused := a.admit(x); refused != nil {
 			a.dropGroup(r, places, decisions, p, refused)
 			return nil
 		}
-		items[i], terms[i] = spendOf(r, x, at), at.terms
+		items[i], terms[i] = spendOf(r, x), x.at.terms
 	}
 	answers, err := a.book.SpendAll(items, terms)
 	if errors.Is(err, ledger.ErrWindow) {
@@ -71,7 +71,7 @@ func (a *attempt) spendGroup(r *request, places []int, decisions []*pb.Decision)
 		return fmt.Errorf("decide on a group of %d: %w", len(items), err)
 	}
 	for i, p := range places {
-		decisions[p] = a.decided(answers[i])
+		decisions[p] = a.decided(&r.spends[p], &answers[i])
 	}
 	return nil
 }

@@ -8,27 +8,26 @@ import (
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
-func (a *attempt) report(x report) (*pb.ReportResult, error) {
+func (a *attempt) report(x *report) (*pb.ReportResult, error) {
 	result := &pb.ReportResult{GrantId: x.raw}
 	if x.fault != nil {
 		result.Fault = a.tell(x.fault)
 		return result, nil
 	}
-	g, known := a.book.Grant(x.ID)
-	at := a.reported(x.Account)
+	id, known := a.book.AccountOf(x.ID)
 	switch {
-	case known && g.Account != x.Account:
+	case known && id != x.Account:
 		result.Fault = a.tell(fault(ledger.CodeForeign, "grant_id", "a grant of this agent and account"))
 		return result, nil
 	case known:
-		if err := a.locked(g.Account); err != nil {
+		if err := a.locked(id); err != nil {
 			return nil, err
 		}
-	case at.fault != nil:
-		result.Fault = a.tell(at.fault)
+	case x.at.fault != nil:
+		result.Fault = a.tell(x.at.fault)
 		return result, nil
 	default:
-		if err := a.openFresh(at); err != nil {
+		if err := a.openFresh(x.at); err != nil {
 			return nil, err
 		}
 	}
@@ -61,17 +60,17 @@ func (a *attempt) openFresh(at *place) error {
 // withdraw takes asks and spends back. There are no answers to that: what is wrong with one is
 // counted.
 func (a *attempt) withdraw(r *request, ids []ask) error {
-	for _, x := range ids {
+	for i := range ids {
+		x := &ids[i]
 		if x.fault != nil {
 			a.tell(x.fault)
 			continue
 		}
-		account := ledger.AccountID{}
-		if g, known := a.book.Grant(x.id); known {
-			if err := a.locked(g.Account); err != nil {
+		account, known := a.book.AccountOf(x.id)
+		if known {
+			if err := a.locked(account); err != nil {
 				return err
 			}
-			account = g.Account
 		} else if at := a.place(x.key); at.fault != nil {
 			a.tell(at.fault)
 			continue
@@ -87,54 +86,50 @@ func (a *attempt) withdraw(r *request, ids []ask) error {
 
 // admit says what keeps a new ask or spend from being decided. A repeat needs no policy: it
 // gets its record.
-func (a *attempt) admit(x ask) (*place, *pb.Fault) {
+func (a *attempt) admit(x *ask) *pb.Fault {
 	if x.fault != nil {
-		return nil, x.fault
+		return x.fault
 	}
-	at := a.asked(x)
-	if _, known := a.book.Grant(x.id); known {
-		return at, nil
+	if x.at.fault == nil {
+		return nil
 	}
-	return at, at.fault
+	if _, known := a.book.AccountOf(x.id); known {
+		return nil
+	}
+	return x.at.fault
 }
 
-func (a *attempt) ask(r *request, x ask) (*pb.Decision, error) {
-	at, refused := a.admit(x)
-	if refused != nil {
+func (a *attempt) ask(r *request, x *ask) (*pb.Decision, error) {
+	if refused := a.admit(x); refused != nil {
 		return &pb.Decision{GrantId: x.raw, Fault: a.tell(refused)}, nil
 	}
-	account := at.account
+	account := x.at.account
 	account.Key = x.key
-	return a.settle(x, func() (ledger.Answer, error) {
-		ans, err := a.book.Ask(ledger.Ask{ID: x.id, Account: account, Agent: r.hello.Incarnation,
-			Region: r.hello.Region, Want: x.want, Need: x.need, Waiting: x.waiting, Emergency: x.emergency}, at.terms, SizeLease(at.lease))
-		if errors.Is(err, ledger.ErrWindow) && account.Window != a.place(x.key).account.Window {
-			return ans, &ledger.ProtocolError{Code: ledger.CodeInvalid, Grant: x.id, Field: "window", Allowed: allowedWindow}
-		}
-		return ans, err
-	})
+	ans, err := a.book.Ask(ledger.Ask{ID: x.id, Account: account, Agent: r.hello.Incarnation,
+		Region: r.hello.Region, Want: x.want, Need: x.need, Waiting: x.waiting, Emergency: x.emergency}, x.at.terms, x.at.size)
+	if errors.Is(err, ledger.ErrWindow) && account.Window != a.place(x.key).account.Window {
+		err = &ledger.ProtocolError{Code: ledger.CodeInvalid, Grant: x.id, Field: "window", Allowed: allowedWindow}
+	}
+	return a.settle(x, &ans, err)
 }
 
-func (a *attempt) spend(r *request, x ask) (*pb.Decision, error) {
-	at, refused := a.admit(x)
-	if refused != nil {
+func (a *attempt) spend(r *request, x *ask) (*pb.Decision, error) {
+	if refused := a.admit(x); refused != nil {
 		return &pb.Decision{GrantId: x.raw, Fault: a.tell(refused)}, nil
 	}
-	return a.settle(x, func() (ledger.Answer, error) {
-		return a.book.Spend(spendOf(r, x, at), at.terms)
-	})
+	ans, err := a.book.Spend(spendOf(r, x), x.at.terms)
+	return a.settle(x, &ans, err)
 }
 
-func spendOf(r *request, x ask, at *place) ledger.Spend {
-	account := at.account
+func spendOf(r *request, x *ask) ledger.Spend {
+	account := x.at.account
 	account.Key = x.key
 	return ledger.Spend{ID: x.id, Account: account, Agent: r.hello.Incarnation,
 		Region: r.hello.Region, Cost: x.want, NotAfter: x.notAfter}
 }
 
 // settle turns the ledger's answer into a decision.
-func (a *attempt) settle(x ask, ask func() (ledger.Answer, error)) (*pb.Decision, error) {
-	got, err := ask()
+func (a *attempt) settle(x *ask, got *ledger.Answer, err error) (*pb.Decision, error) {
 	switch {
 	case errors.Is(err, ledger.ErrWindow):
 		return nil, &again{now: a.now}
@@ -144,12 +139,21 @@ func (a *attempt) settle(x ask, ask func() (ledger.Answer, error)) (*pb.Decision
 		}
 		return nil, fmt.Errorf("decide on %s for %s: %w", x.id, x.key, err)
 	}
-	return a.decided(got), nil
+	return a.decided(x, got), nil
 }
 
-func (a *attempt) decided(got ledger.Answer) *pb.Decision {
+func (a *attempt) decided(x *ask, got *ledger.Answer) *pb.Decision {
 	a.counts.decided(got)
-	d := decisionMessage(got.Grant, a.now)
+	d := a.message(&got.Grant, x.at)
 	d.RetryInUs, d.Last = upToMicros(got.RetryIn), got.Last
+	return d
+}
+
+// message tells a record. Those of one window share the message of it.
+func (a *attempt) message(g *ledger.Grant, at *place) *pb.Decision {
+	d := decisionMessage(g, a.now)
+	if d.Window = at.window; g.Account.Window != at.account.Window || at.window == nil {
+		d.Window = windowMessage(g.Account.Window)
+	}
 	return d
 }

@@ -51,7 +51,7 @@ func (l *lines) deferAll(ctx context.Context, m *pb.DeferRequest) (*pb.DeferRepl
 	if _, err := helloOf(m.GetHello()); err != nil {
 		return nil, err
 	}
-	if err := capped(map[string]int{"items": len(m.GetItems())}); err != nil {
+	if err := capped(listed{"items", len(m.GetItems())}); err != nil {
 		return nil, err
 	}
 	snapshot := l.policies.snapshot()

@@ -69,10 +69,16 @@ func helloOf(h *pb.Hello) (ledger.Hello, error) {
 	return hello, nil
 }
 
-func capped(counts map[string]int) error {
-	for _, field := range []string{"reports", "cancels", "renewals", "asks", "keys", "items", "refunds"} {
-		if counts[field] > MaxItems {
-			return invalid(field, "at most %d", MaxItems)
+// listed is how many items a list of a message has.
+type listed struct {
+	field string
+	items int
+}
+
+func capped(lists ...listed) error {
+	for _, l := range lists {
+		if l.items > MaxItems {
+			return invalid(l.field, "at most %d", MaxItems)
 		}
 	}
 	return nil
@@ -115,14 +121,14 @@ func upToMicros(d time.Duration) int64 {
 	return d.Microseconds()
 }
 
-// decisionMessage tells a record as it was decided and as it stands now.
-func decisionMessage(g ledger.Grant, now time.Time) *pb.Decision {
+// decisionMessage tells a record as it was decided and as it stands now; its window is left out.
+func decisionMessage(g *ledger.Grant, now time.Time) *pb.Decision {
 	d := &pb.Decision{
 		GrantId: g.ID.Bytes(), Amount: int64(g.Amount), Reason: string(g.Reason), TtlUs: g.TTL.Microseconds(),
 		IssuedAtUs: micros(g.IssuedAt), ExpiresAtUs: micros(g.ExpiresAt), PolicyVersion: g.PolicyVersion,
 		Generation: g.Generation, State: stateMessage(g.State), Revoked: !g.RevokedAt.IsZero(),
-		Window: windowMessage(g.Account.Window), Region: g.Region,
-		Seq: g.Seq, Emergency: g.Kind == ledger.KindEmergency,
+		Region: g.Region,
+		Seq:    g.Seq, Emergency: g.Kind == ledger.KindEmergency,
 		DelayUs: g.Delay.Microseconds(), DripUs: g.Drip.Microseconds(),
 	}
 	if g.StartsAt.After(now) {

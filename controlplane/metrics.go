@@ -25,7 +25,7 @@ func newCounts() counts {
 	return counts{approved: map[string]int{}, denied: map[[2]string]int{}, redirected: map[string]int{}, faults: map[string]int{}}
 }
 
-func (c *counts) decided(a ledger.Answer) {
+func (c *counts) decided(a *ledger.Answer) {
 	dimension := quota.BaseDimension(a.Grant.Account.Key.Dimension)
 	switch {
 	case a.Repeated:

@@ -126,7 +126,7 @@ func TestDecisionsTellOfTrickles(t *testing.T) {
 	t.Parallel()
 	g := ledger.Grant{ID: newWorld(t, examplePolicy).id(), Amount: 5, State: ledger.Live, TTL: time.Minute,
 		ExpiresAt: noon.Add(time.Minute), Delay: 750 * time.Millisecond, Drip: 1250 * time.Millisecond}
-	if d := decisionMessage(g, noon); d.DelayUs != 750_000 || d.DripUs != 1_250_000 || d.StartsInUs != 0 {
+	if d := decisionMessage(&g, noon); d.DelayUs != 750_000 || d.DripUs != 1_250_000 || d.StartsInUs != 0 {
 		t.Errorf("%v, want a delay of 750 ms and a drip of 1.25 s", d)
 	}
 	for wait, want := range map[time.Duration]int64{0: 0, 1: 1, time.Microsecond: 1, time.Microsecond + 1: 2} {

@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -12,13 +11,18 @@ import (
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
-// place is where a key stands at the time of a plan: its terms and its current window.
+// place is where a key stands at the time of a plan: its terms and a window, mostly the current.
 type place struct {
 	account   ledger.AccountID
 	terms     ledger.Terms
 	lease     policy.Lease // as it is now
+	size      ledger.Sizer // of such leases
 	dimension *policy.Dimension
 	fault     *pb.Fault // policy does not admit the key: nothing is recorded for it
+
+	key    quota.Key
+	window *pb.Window // of the account, as answers tell it
+	scoped bool       // the account is in the scope
 }
 
 // plan is one attempt at a transaction over a policy snapshot: where every key stands, and
@@ -28,15 +32,17 @@ type plan struct {
 	now       time.Time // the ledger's, as estimated or as last read
 	retention time.Duration
 	places    map[quota.Key]*place
-	order     []quota.Key               // of places, as they were named
-	later     map[quota.Key]time.Time   // keys whose account has a clock ahead of now
-	accounts  map[ledger.AccountID]bool // of records found by id
-	live      bool                      // load live leases, for a recall
+	order     []*place                    // the same, as they were named
+	latest    *place                      // the one that was looked up last: the items of a request share it
+	windows   map[ledger.AccountID]*place // that are not the current ones
+	later     map[quota.Key]time.Time     // keys whose account has a clock ahead of now
+	accounts  map[ledger.AccountID]bool   // of records found by id
+	live      bool                        // load live leases, for a recall
 }
 
 func newPlan(s *policy.Snapshot, now time.Time, retention time.Duration) *plan {
 	return &plan{
-		snapshot: s, now: now, retention: retention, places: map[quota.Key]*place{},
+		snapshot: s, now: now, retention: retention, places: map[quota.Key]*place{}, windows: map[ledger.AccountID]*place{},
 		later: map[quota.Key]time.Time{}, accounts: map[ledger.AccountID]bool{},
 	}
 }
@@ -57,7 +63,8 @@ func (*again) Error() string { return "transaction needs another attempt" }
 // learn takes in what an attempt found out.
 func (p *plan) learn(a *again) {
 	if !a.now.IsZero() {
-		p.now, p.places, p.order = a.now, map[quota.Key]*place{}, nil
+		p.now, p.places, p.order, p.latest = a.now, map[quota.Key]*place{}, nil, nil
+		p.windows = map[ledger.AccountID]*place{}
 	}
 	for key, at := range a.later {
 		p.later[key] = at
@@ -70,7 +77,11 @@ func (p *plan) learn(a *again) {
 
 // place resolves a key once an attempt.
 func (p *plan) place(key quota.Key) *place {
+	if p.latest != nil && p.latest.key == key {
+		return p.latest
+	}
 	if known, ok := p.places[key]; ok {
+		p.latest = known
 		return known
 	}
 	at := p.now
@@ -78,8 +89,8 @@ func (p *plan) place(key quota.Key) *place {
 		at = later
 	}
 	found := resolve(p.snapshot, key, at)
-	p.places[key] = found
-	p.order = append(p.order, key)
+	p.places[key], p.latest = found, found
+	p.order = append(p.order, found)
 	return found
 }
 
@@ -87,7 +98,7 @@ func (p *plan) place(key quota.Key) *place {
 func resolve(s *policy.Snapshot, key quota.Key, at time.Time) *place {
 	dim, ok := s.Dimension(key.Dimension)
 	if !ok {
-		return &place{fault: faultOf(policy.ErrUnknownDimension)}
+		return &place{key: key, fault: faultOf(policy.ErrUnknownDimension)}
 	}
 	return resolveIn(s, dim, ledger.AccountID{Key: key, Window: windowAt(dim, at)}, at)
 }
@@ -118,11 +129,11 @@ func resolveIn(s *policy.Snapshot, dim *policy.Dimension, account ledger.Account
 	}
 	t, match, err := s.Resolve(account.Key, moment)
 	if err != nil {
-		return &place{fault: faultOf(err)}
+		return &place{key: account.Key, fault: faultOf(err)}
 	}
 	lease := dim.LeaseAt(match.Plan, at)
 	return &place{
-		account: account, dimension: dim, lease: lease,
+		key: account.Key, account: account, window: windowMessage(account.Window), dimension: dim, lease: lease, size: SizeLease(lease),
 		terms: ledger.Terms{PolicyVersion: t.PolicyVersion, Kind: t.Kind, Class: t.Class, Limit: t.Limit,
 			Budget: t.Budget, Rate: t.Rate, MaxHold: t.MaxHold, Pot: t.Outage.Budget, FinalAfter: dim.FinalAfter,
 			TTL: lease.TTL, Grace: lease.Grace},
@@ -131,7 +142,7 @@ func resolveIn(s *policy.Snapshot, dim *policy.Dimension, account ledger.Account
 
 // asked resolves the window that an ask names: the current one, which is what no window means
 // too, or the next. Whether it is early enough for that is the ledger's to say.
-func (p *plan) asked(x ask) *place {
+func (p *plan) asked(x *ask) *place {
 	current := p.place(x.key)
 	if current.fault != nil || x.window == (quota.Window{}) || x.window == current.account.Window {
 		return current
@@ -140,7 +151,17 @@ func (p *plan) asked(x ask) *place {
 	if x.window != next {
 		return &place{fault: fault(ledger.CodeInvalid, "window", allowedWindow)}
 	}
-	return resolveIn(p.snapshot, current.dimension, ledger.AccountID{Key: x.key, Window: next}, p.now)
+	return p.in(current.dimension, ledger.AccountID{Key: x.key, Window: next})
+}
+
+// in resolves a window that is not the current one once an attempt.
+func (p *plan) in(dim *policy.Dimension, account ledger.AccountID) *place {
+	found, ok := p.windows[account]
+	if !ok {
+		found = resolveIn(p.snapshot, dim, account, p.now)
+		p.windows[account] = found
+	}
+	return found
 }
 
 // allowedWindow is what an ask may name.
@@ -160,80 +181,91 @@ func (p *plan) reported(account ledger.AccountID) *place {
 	if w.Endless() || tooFar || tooOld || windowAt(dim, w.Start) != w {
 		return &place{fault: fault(ledger.CodeInvalid, "window", "a past, the current or the next window of the key's calendar")}
 	}
-	return resolveIn(p.snapshot, current.dimension, account, p.now)
+	return p.in(dim, account)
 }
 
-// scope names what the requests of an attempt touch. Keys that policy does not admit are left
-// out: an account is never made for them.
+// scope names what the requests of an attempt touch, and tells their items where they stand. Keys
+// that policy does not admit are left out: an account is never made for them. Its lists are
+// sorted: equal requests make equal transactions.
 func (p *plan) scope(requests []*request) ledger.Scope {
-	s := scoper{plan: p, accounts: map[ledger.AccountID]bool{}, grants: map[ledger.ID]bool{}, agents: map[ledger.ID]bool{}}
-	for id := range p.accounts {
-		s.accounts[id] = true
+	s := scoper{plan: p}
+	s.Live = p.live
+	for _, at := range p.order {
+		at.scoped = false
 	}
+	for _, at := range p.windows {
+		at.scoped = false
+	}
+	for id := range p.accounts {
+		s.Accounts = append(s.Accounts, id)
+	}
+	s.Grants = make([]ledger.ID, 0, 2*len(requests))
+	s.Agents = make([]ledger.ID, 0, len(requests))
 	for _, r := range requests {
 		s.add(r)
 	}
-	accounts := slices.SortedFunc(maps.Keys(s.accounts), ledger.CompareAccounts)
-	return ledger.Scope{Accounts: accounts, Grants: sortedIDs(s.grants), Agents: sortedIDs(s.agents),
-		Holders: s.holders, Live: p.live, Seen: s.seen}
+	slices.SortFunc(s.Accounts, ledger.CompareAccounts)
+	s.Accounts = slices.Compact(s.Accounts)
+	s.Grants, s.Agents = distinct(s.Grants), distinct(s.Agents)
+	return s.Scope
 }
 
-// scoper gathers a scope. Its result is sorted: equal requests make equal transactions.
+// scoper gathers a scope.
 type scoper struct {
 	*plan
-	accounts map[ledger.AccountID]bool
-	grants   map[ledger.ID]bool
-	agents   map[ledger.ID]bool
-	holders  []ledger.Holder // whose leases count against what is asked for
-	seen     time.Duration
+	ledger.Scope
 }
 
-func (s *scoper) account(at *place) {
-	if at.fault == nil {
-		s.accounts[at.account] = true
-		s.seen = max(s.seen, at.terms.Interest())
+func (s *scoper) account(at *place) *place {
+	if at.fault == nil && !at.scoped {
+		at.scoped = true
+		s.Accounts = append(s.Accounts, at.account)
+		s.Seen = max(s.Seen, at.terms.CountedFor())
 	}
+	return at
 }
 
 func (s *scoper) add(r *request) {
 	if r.isSync {
-		s.agents[r.hello.Incarnation] = true
+		s.Agents = append(s.Agents, r.hello.Incarnation)
 	}
-	for _, n := range r.keys {
-		if n.fault == nil {
-			s.account(s.place(n.key))
+	for i := range r.keys {
+		if n := &r.keys[i]; n.fault == nil {
+			n.at = s.account(s.place(n.key))
 		}
 	}
-	for _, x := range r.reports {
-		if x.fault == nil {
-			s.grants[x.ID] = true
-			s.account(s.reported(x.Account))
+	for i := range r.reports {
+		if x := &r.reports[i]; x.fault == nil {
+			s.Grants = append(s.Grants, x.ID)
+			x.at = s.account(s.reported(x.Account))
 		}
 	}
-	for _, x := range r.renewals {
-		if x.fault == nil {
-			s.grants[x.ID] = true
-			s.account(s.place(x.Account.Key))
-		}
-	}
-	for _, x := range r.asks {
-		if at := s.asked(x); x.fault == nil && at.fault == nil {
-			s.holders = append(s.holders, ledger.Holder{Account: at.account, Agent: r.hello.Incarnation})
+	for i := range r.renewals {
+		if x := &r.renewals[i]; x.fault == nil {
+			s.Grants = append(s.Grants, x.ID)
+			x.at = s.account(s.place(x.Account.Key))
 		}
 	}
 	for _, list := range [][]ask{r.cancels, r.asks, r.spends, r.refunds} {
-		for _, x := range list {
-			if x.fault == nil {
-				s.grants[x.id] = true
+		for i := range list {
+			if x := &list[i]; x.fault == nil {
+				s.Grants = append(s.Grants, x.id)
 				s.account(s.place(x.key))
-				s.account(s.asked(x))
+				x.at = s.account(s.asked(x))
 			}
+		}
+	}
+	for i := range r.asks { // what an agent holds counts against what it asks for
+		if x := &r.asks[i]; x.fault == nil && x.at.fault == nil {
+			s.Holders = append(s.Holders, ledger.Holder{Account: x.at.account, Agent: r.hello.Incarnation})
 		}
 	}
 }
 
-func sortedIDs(set map[ledger.ID]bool) []ledger.ID {
-	return slices.SortedFunc(maps.Keys(set), func(x, y ledger.ID) int { return slices.Compare(x[:], y[:]) })
+// distinct sorts ids and drops repeats.
+func distinct(ids []ledger.ID) []ledger.ID {
+	slices.SortFunc(ids, ledger.CompareIDs)
+	return slices.Compact(ids)
 }
 
 // asAgain unwraps what a store returned of fn's error.

@@ -1,6 +1,8 @@
 package controlplane
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/quotalease/quotalease/ledger"
@@ -23,6 +25,11 @@ type request struct {
 	refunds  []ask   // of a spend, only id and key
 	keys     []named // every distinct key named, in order
 
+	// Room for what most requests are: one report, one ask, of one key.
+	oneReport [1]report
+	oneAsk    [1]ask
+	oneKey    [1]named
+
 	// The answer, set when the transaction has ended.
 	sync  *pb.SyncReply
 	spend *pb.SpendReply
@@ -31,6 +38,7 @@ type request struct {
 
 type report struct {
 	ledger.Report
+	at    *place // where its account stands, as the attempt knows; nil if it is at fault
 	raw   []byte
 	fault *pb.Fault
 }
@@ -47,11 +55,13 @@ type ask struct {
 	notAfter  time.Time
 	raw       []byte
 	fault     *pb.Fault
+	at        *place // where the window that it asks for stands, as the attempt knows; nil if it is at fault
 }
 
 type named struct {
 	key   quota.Key
 	fault *pb.Fault
+	at    *place // as the attempt knows
 }
 
 // size is how much work the request is, in items.
@@ -66,25 +76,27 @@ func readSync(m *pb.SyncRequest, token ledger.ID) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := capped(map[string]int{"reports": len(m.GetReports()), "cancels": len(m.GetCancels()), "renewals": len(m.GetRenewals()),
-		"asks": len(m.GetAsks()), "keys": len(m.GetKeys())}); err != nil {
+	if err := capped(listed{"reports", len(m.GetReports())}, listed{"cancels", len(m.GetCancels())},
+		listed{"renewals", len(m.GetRenewals())}, listed{"asks", len(m.GetAsks())}, listed{"keys", len(m.GetKeys())}); err != nil {
 		return nil, err
 	}
 	r := &request{isSync: true, hello: hello, token: token}
-	seen := map[quota.Key]bool{}
+	r.reports = slices.Grow(r.oneReport[:0], len(m.GetReports()))
+	r.asks, r.keys = slices.Grow(r.oneAsk[:0], len(m.GetAsks())), r.oneKey[:0]
+	var seen keySet
 	for _, k := range m.GetKeys() {
-		r.name(k, seen)
+		r.name(k, &seen)
 	}
 	for _, x := range m.GetReports() {
 		r.reports = append(r.reports, readReport(x, hello.Incarnation))
-		r.name(x.GetKey(), seen)
+		r.name(x.GetKey(), &seen)
 	}
 	for _, x := range m.GetCancels() {
 		r.cancels = append(r.cancels, readAsk(x.GetGrantId(), x.GetKey()))
 	}
 	for _, x := range m.GetRenewals() {
 		r.renewals = append(r.renewals, readRenewal(x, hello.Incarnation))
-		r.name(x.GetKey(), seen)
+		r.name(x.GetKey(), &seen)
 	}
 	for _, x := range m.GetAsks() {
 		a := readAsk(x.GetGrantId(), x.GetKey())
@@ -95,7 +107,7 @@ func readSync(m *pb.SyncRequest, token ledger.ID) (*request, error) {
 			a.fault = faultOf(err)
 		}
 		r.asks = append(r.asks, a)
-		r.name(x.GetKey(), seen)
+		r.name(x.GetKey(), &seen)
 	}
 	return r, nil
 }
@@ -106,11 +118,12 @@ func readSpend(m *pb.SpendRequest) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := capped(map[string]int{"items": len(m.GetItems()), "refunds": len(m.GetRefunds())}); err != nil {
+	if err := capped(listed{"items", len(m.GetItems())}, listed{"refunds", len(m.GetRefunds())}); err != nil {
 		return nil, err
 	}
 	r := &request{hello: hello}
-	seen := map[quota.Key]bool{}
+	r.spends, r.keys = slices.Grow(r.oneAsk[:0], len(m.GetItems())), r.oneKey[:0]
+	var seen keySet
 	for _, x := range m.GetItems() {
 		a := readAsk(x.GetSpendId(), x.GetKey())
 		a.want = quota.Units(x.GetCost())
@@ -123,7 +136,7 @@ func readSpend(m *pb.SpendRequest) (*request, error) {
 			a.fault = fault(ledger.CodeInvalid, "group", "0 for none, or a number above it")
 		}
 		r.spends = append(r.spends, a)
-		r.name(x.GetKey(), seen)
+		r.name(x.GetKey(), &seen)
 	}
 	for _, x := range m.GetRefunds() {
 		r.refunds = append(r.refunds, readAsk(x.GetGrantId(), x.GetKey()))
@@ -137,14 +150,12 @@ func readReport(x *pb.Report, agent ledger.ID) report {
 		Returned: quota.Units(x.GetReturned()), Final: x.GetFinal(), Unleased: x.GetUnleased(),
 		Seq: x.GetSeq(), InUse: quota.Units(x.GetInUse()),
 	}}
-	var errs [3]error
-	r.ID, errs[0] = idOf("grant_id", x.GetGrantId())
-	r.Account.Key, errs[1] = keyOf(x.GetKey())
-	r.Account.Window, errs[2] = windowOf(x.GetWindow())
-	for _, err := range errs {
-		if err != nil && r.fault == nil {
-			r.fault = faultOf(err)
-		}
+	var idErr, keyErr, windowErr error
+	r.ID, idErr = idOf("grant_id", x.GetGrantId())
+	r.Account.Key, keyErr = keyOf(x.GetKey())
+	r.Account.Window, windowErr = windowOf(x.GetWindow())
+	if err := cmp.Or(idErr, keyErr, windowErr); err != nil {
+		r.fault = faultOf(err)
 	}
 	return r
 }
@@ -154,21 +165,41 @@ func readAsk(raw []byte, key *pb.Key) ask {
 	var idErr, keyErr error
 	a.id, idErr = idOf("grant_id", raw)
 	a.key, keyErr = keyOf(key)
-	for _, err := range []error{idErr, keyErr} {
-		if err != nil && a.fault == nil {
-			a.fault = faultOf(err)
-		}
+	if err := cmp.Or(idErr, keyErr); err != nil {
+		a.fault = faultOf(err)
 	}
 	return a
 }
 
+// fewKeys are compared one by one, more are hashed.
+const fewKeys = 8
+
+// keySet is the keys that a request names.
+type keySet map[quota.Key]bool
+
+// has reports whether a key is among those that r names so far.
+func (s *keySet) has(r *request, key quota.Key) bool {
+	if len(r.keys) < fewKeys {
+		return slices.ContainsFunc(r.keys, func(n named) bool { return n.key == key })
+	}
+	if *s == nil {
+		*s = keySet{}
+		for _, n := range r.keys {
+			(*s)[n.key] = true
+		}
+	}
+	return (*s)[key]
+}
+
 // name adds a key whose state the answer tells.
-func (r *request) name(k *pb.Key, seen map[quota.Key]bool) {
+func (r *request) name(k *pb.Key, seen *keySet) {
 	key, err := keyOf(k)
-	if seen[key] {
+	if seen.has(r, key) {
 		return
 	}
-	seen[key] = true
+	if *seen != nil {
+		(*seen)[key] = true
+	}
 	n := named{key: key}
 	if err != nil {
 		n.fault = faultOf(err)

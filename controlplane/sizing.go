@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"iter"
 	"math/bits"
 
 	"github.com/quotalease/quotalease/controlplane/policy"
@@ -19,20 +20,20 @@ func LeaseCap(budget quota.Limit, agents int) quota.Limit {
 
 // leaseCap is L for an agent of a region. Where the policy gives regions floors and ceilings they
 // divide the budget (see regionCap); else every agent has its N-th of it.
-func leaseCap(budget quota.Limit, regions []policy.Region, region string, agents int, others []ledger.Demand) quota.Limit {
+func leaseCap(budget quota.Limit, regions []policy.Region, region string, agents int, others iter.Seq2[ledger.Demand, int]) quota.Limit {
 	if len(regions) == 0 || budget.Unlimited {
 		return LeaseCap(budget, agents)
 	}
 	at := map[string]int{region: 0}
 	shares := []regionShare{{agents: 1}}
-	for _, o := range others {
+	for o, n := range others {
 		i, known := at[o.Region]
 		if !known {
 			i = len(shares)
 			at[o.Region] = i
 			shares = append(shares, regionShare{})
 		}
-		shares[i].agents++
+		shares[i].agents += n
 	}
 	for i := range shares {
 		shares[i].ceiling = budget.Units
@@ -70,11 +71,7 @@ func keyCap(t ledger.Terms, l quota.Limit, leaseMax quota.Units) quota.Units {
 func SizeLease(lease policy.Lease) ledger.Sizer {
 	return func(r ledger.Room) quota.Units {
 		amount := min(r.Want, r.Headroom, r.Exposure)
-		var others []ledger.Demand
-		if len(lease.Regions) > 0 && r.Others != nil {
-			others = r.Others()
-		}
-		l := leaseCap(r.Budget, lease.Regions, r.Region, r.Agents, others)
+		l := leaseCap(r.Budget, lease.Regions, r.Region, r.Agents, othersOf(r))
 		if !l.Unlimited {
 			amount = min(amount, l.Units-r.Holds)
 		}
@@ -89,49 +86,53 @@ func SizeLease(lease policy.Lease) ledger.Sizer {
 // it is divided by what the agents last wanted and do not hold yet. But nobody gets less than they
 // need, nor than their callers wait for at this moment: that is used at once, and strands nothing.
 // Of an agent whose demand is not known the claim is an equal part: unknown is not zero.
-// While all agents together cannot hold more than there is, there is nothing to divide.
+// While all agents together cannot hold more than there is, there is nothing to divide, and nobody
+// is given less than an equal part of what they want.
 func share(r ledger.Room, l quota.Limit) quota.Units {
 	equal := r.Headroom / quota.Units(max(r.Agents, 1))
-	if r.Headroom >= r.Exposure || !l.Unlimited && equal >= l.Units {
+	if r.Headroom >= r.Exposure || !l.Unlimited && equal >= l.Units || r.Want <= equal {
 		return quota.MaxUnits
 	}
-	var others []ledger.Demand
-	if r.Others != nil {
-		others = r.Others()
-	}
-	claims := []quota.Units{r.Want}
-	var known []quota.Units
-	for _, o := range others {
-		claim := o.Units
+	claims := []claim{{r.Want, 1}}
+	var known []claim
+	for o, agents := range othersOf(r) {
+		wanted := o.Units
 		if !l.Unlimited {
-			claim = min(claim, l.Units)
+			wanted = min(wanted, l.Units)
 		}
 		if o.Units == 0 {
-			claims = append(claims, equal)
+			claims = append(claims, claim{equal, agents})
 		} else {
-			known = append(known, claim)
+			known = append(known, claim{wanted, agents})
 		}
 	}
-	return max(r.Need, r.Waiting, maxMin(r.Headroom, append(claims, unmet(r, known)...), 0))
+	return max(r.Need, r.Waiting, maxMin(r.Headroom, append(claims, unmet(r, known)...), r.Want))
+}
+
+func othersOf(r ledger.Room) iter.Seq2[ledger.Demand, int] {
+	if r.Others == nil {
+		return func(func(ledger.Demand, int) bool) {}
+	}
+	return r.Others
 }
 
 // unmet lowers what others want, all in proportion and rounded up, by what they hold: who has a
 // lease has no claim to be kept for. What is out is the budget without what is left of it. It is
 // computed in whole units, so that it does not depend on the order in which a store lists others.
-func unmet(r ledger.Room, claims []quota.Units) []quota.Units {
-	sum := quota.Units(addUp(claims...))
+func unmet(r ledger.Room, claims []claim) []claim {
+	sum := addUpClaims(claims)
 	if r.Budget.Unlimited || sum == 0 {
 		return claims
 	}
 	held := max(0, r.Budget.Units-r.Exposure-r.Holds)
 	open := uint64(max(0, sum-held))
-	for i, claim := range claims {
-		hi, lo := bits.Mul64(uint64(claim), open) // open <= sum, so the quotient is no more than the claim
+	for i, c := range claims {
+		hi, lo := bits.Mul64(uint64(c.units), open) // open <= sum, so the quotient is no more than the claim
 		part, rest := bits.Div64(hi, lo, uint64(sum))
 		if rest > 0 {
 			part++
 		}
-		claims[i] = quota.Units(part)
+		claims[i].units = quota.Units(part)
 	}
 	return claims
 }

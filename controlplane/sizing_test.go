@@ -1,6 +1,8 @@
 package controlplane
 
 import (
+	"iter"
+	"maps"
 	"slices"
 	"testing"
 
@@ -94,7 +96,7 @@ func TestClaimsAreLoweredExactly(t *testing.T) {
 		{20, []quota.Units{9, 3}, []quota.Units{0, 0}},
 	} {
 		r := ledger.Room{Exposure: quota.MaxUnits - tc.held, Budget: quota.LimitOf(quota.MaxUnits)}
-		if got := unmet(r, slices.Clone(tc.claims)); !slices.Equal(got, tc.want) {
+		if got := unmet(r, each(tc.claims)); !slices.Equal(got, each(tc.want)) {
 			t.Errorf("%v, of which %d are held: %v, want %v", tc.claims, tc.held, got, tc.want)
 		}
 	}
@@ -106,7 +108,7 @@ func TestClaimsAreLoweredExactly(t *testing.T) {
 		}
 		held := quota.Units(rapid.Int64Range(0, int64(quota.MaxUnits)).Draw(t, "held"))
 		r := ledger.Room{Exposure: quota.MaxUnits - held, Budget: quota.LimitOf(quota.MaxUnits)}
-		got, backwards := unmet(r, slices.Clone(claims)), slices.Clone(claims)
+		got, backwards := unmet(r, each(claims)), each(claims)
 		slices.Reverse(backwards)
 		backwards = unmet(r, backwards)
 		slices.Reverse(backwards)
@@ -114,8 +116,8 @@ func TestClaimsAreLoweredExactly(t *testing.T) {
 			t.Fatalf("in order %v, backwards %v", got, backwards)
 		}
 		for i := range got {
-			if got[i] < 0 || got[i] > claims[i] {
-				t.Fatalf("%d is left of a claim of %d", got[i], claims[i])
+			if got[i].units < 0 || got[i].units > claims[i] {
+				t.Fatalf("%v is left of a claim of %d", got[i], claims[i])
 			}
 		}
 	})
@@ -147,6 +149,10 @@ func TestKeyCapIsZeroForTheExactLane(t *testing.T) {
 	}
 }
 
-func others(all []ledger.Demand) func() []ledger.Demand {
-	return func() []ledger.Demand { return all }
+func others(list []ledger.Demand) iter.Seq2[ledger.Demand, int] {
+	all := map[ledger.Demand]int{}
+	for _, d := range list {
+		all[d]++
+	}
+	return maps.All(all)
 }

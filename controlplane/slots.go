@@ -11,6 +11,7 @@ import (
 // renewal is a renewal of a lease of slots on its way through a transaction.
 type renewal struct {
 	ledger.Renewal
+	at    *place // where its key stands, as the attempt knows; nil if it is at fault
 	raw   []byte
 	fault *pb.Fault
 }
@@ -26,20 +27,19 @@ func readRenewal(x *pb.Renewal, agent ledger.ID) renewal {
 // renew answers one renewal. The amount is what is left to the agent: of a lease that idle slots
 // were recalled from, what is in use. Only an answer whose seq is the renewal's own has prolonged
 // the lease; one with a higher seq tells how it stands after what came later.
-func (a *attempt) renew(x renewal) (*pb.Decision, error) {
+func (a *attempt) renew(x *renewal) (*pb.Decision, error) {
 	if x.fault != nil {
 		return &pb.Decision{GrantId: x.raw, Fault: a.tell(x.fault)}, nil
 	}
-	at := a.place(x.Account.Key)
-	if at.fault != nil {
-		return &pb.Decision{GrantId: x.raw, Fault: a.tell(at.fault)}, nil
+	if x.at.fault != nil {
+		return &pb.Decision{GrantId: x.raw, Fault: a.tell(x.at.fault)}, nil
 	}
-	if g, known := a.book.Grant(x.ID); known {
-		if err := a.locked(g.Account); err != nil {
+	if id, known := a.book.AccountOf(x.ID); known {
+		if err := a.locked(id); err != nil {
 			return nil, err
 		}
 	}
-	got, err := a.book.Renew(x.Renewal, at.terms)
+	got, err := a.book.Renew(x.Renewal, x.at.terms)
 	if err != nil {
 		if f := a.fault(err); f != nil {
 			return &pb.Decision{GrantId: x.raw, Fault: f}, nil
@@ -47,7 +47,7 @@ func (a *attempt) renew(x renewal) (*pb.Decision, error) {
 		return nil, fmt.Errorf("renew %s for %s: %w", x.ID, x.Account.Key, err)
 	}
 	a.counts.reports++
-	d := decisionMessage(got.Grant, a.now)
+	d := a.message(&got.Grant, x.at)
 	d.Amount = int64(got.Grant.Kept())
 	return d, nil
 }

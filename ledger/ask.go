@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"iter"
 	"time"
 
 	"github.com/quotalease/quotalease/ledger/quota"
@@ -30,8 +31,8 @@ type Room struct {
 	Holds    Units // unspent units of this key that the agent has already
 	Agents   int   // N
 	Budget   quota.Limit
-	Region   string          // of the asker
-	Others   func() []Demand // of the N agents, all but the asker, in any order; nil: none
+	Region   string                 // of the asker
+	Others   iter.Seq2[Demand, int] // of the N agents, all but the asker: how many want what, in any order; nil: none
 }
 
 // Sizer decides how much of the room a grant takes. It never sees more than may be granted,
@@ -62,7 +63,7 @@ func (b *Book) Ask(ask Ask, terms Terms, size Sizer) (Answer, error) {
 	if g, ok := b.grants[ask.ID]; ok {
 		same := ask.answeredBy(g.Kind) && g.Account.Key == ask.Account.Key && g.Agent == ask.Agent &&
 			g.Asked == ask.Want && g.Need == ask.Need
-		return b.repeat(g, same || g.State == Withdrawn && g.Agent == ask.Agent)
+		return b.repeat(g.Grant, same || g.State == Withdrawn && g.Agent == ask.Agent)
 	}
 	if ask.Emergency {
 		return b.askEmergency(ask, terms)
@@ -71,8 +72,8 @@ func (b *Book) Ask(ask Ask, terms Terms, size Sizer) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	b.See(ask.Account.Key, ask.Agent, ask.Region, ask.Want)
-	before := *a
+	b.see(b.interestOf(a), ask.Agent, ask.Region, ask.Want, terms)
+	before := *a.Account
 	g := Grant{
 		ID: ask.ID, Account: ask.Account, Kind: a.leaseKind(), State: Denied, Class: a.leaseClass(),
 		Agent: ask.Agent, Region: ask.Region, Asked: ask.Want, Need: ask.Need,
@@ -112,21 +113,21 @@ func (b *Book) repeat(g *Grant, sameTerms bool) (Answer, error) {
 	if !sameTerms {
 		return Answer{}, refuse(CodeTerms, g.ID, "grant_id", "a repeat of the recorded terms, or a new id")
 	}
-	var now Account
-	if a, ok := b.Account(g.Account); ok {
-		now = a
+	now := &page{Account: &Account{}}
+	if a, ok := b.locked(g.Account); ok {
+		now = b.present(a)
 	}
-	ans := b.answer(g, &now)
+	ans := b.answer(g, now)
 	ans.Repeated = true
 	return ans, nil
 }
 
 // answer tells of a record, and what its account says to it at this moment.
-func (b *Book) answer(g *Grant, a *Account) Answer {
-	ans := Answer{Grant: *g, Account: *a}
+func (b *Book) answer(g *Grant, a *page) Answer {
+	ans := Answer{Grant: *g, Account: *a.Account}
 	switch {
 	case g.Amount > 0:
-		ans.Last = a.Kind != 0 && a.Kind != quota.RateLimit && b.spendable(a) < 1
+		ans.Last = a.Kind != 0 && a.Kind != quota.RateLimit && a.spendable() < 1
 	case g.Reason == quota.Exhausted:
 		ans.RetryIn = a.retryIn(g.Need)
 	}
@@ -136,39 +137,39 @@ func (b *Book) answer(g *Grant, a *Account) Answer {
 // decidable opens an account for a new decision: current policy, current window, a clock
 // that can be trusted, and due leases closed first, so that their units are back in the pool
 // before a request is refused for want of them.
-func (b *Book) decidable(id ID, account AccountID, terms Terms) (*Account, time.Time, error) {
+func (b *Book) decidable(id ID, account AccountID, terms Terms) (*page, time.Time, error) {
 	return b.decidableAhead(id, account, terms, 0)
 }
 
 // decidableAhead is decidable for what may concern the next window too, if that begins within
 // lead.
-func (b *Book) decidableAhead(id ID, account AccountID, terms Terms, lead time.Duration) (*Account, time.Time, error) {
+func (b *Book) decidableAhead(id ID, account AccountID, terms Terms, lead time.Duration) (*page, time.Time, error) {
 	if err := b.checkID(id); err != nil {
 		return nil, time.Time{}, err
 	}
 	if b.loaded.ClockSuspect {
 		return nil, time.Time{}, ErrClock
 	}
-	a, ok := b.accounts[account]
+	a, ok := b.locked(account)
 	if !ok {
 		return nil, time.Time{}, ErrNotLocked
 	}
-	now := b.nowAt(a)
+	now := b.nowAt(a.Account)
 	if !within(account.Window, now, lead) {
 		return nil, time.Time{}, ErrWindow
 	}
-	if _, err := b.Open(account, terms); err != nil {
+	if err := b.open(a, terms); err != nil {
 		return nil, time.Time{}, err
 	}
-	b.refill(a)
-	if err := b.Expire(account); err != nil {
+	b.refill(a.Account)
+	if err := b.expire(a); err != nil {
 		return nil, time.Time{}, err
 	}
 	return a, now, nil
 }
 
 // size asks the sizer and cuts its answer to what the rules allow.
-func (b *Book) size(a *Account, ask Ask, terms Terms, size Sizer) Units {
+func (b *Book) size(a *page, ask Ask, terms Terms, size Sizer) Units {
 	if a.Kind == quota.Concurrency {
 		return b.sizeSlots(a, ask, terms, size)
 	}
@@ -176,10 +177,11 @@ func (b *Book) size(a *Account, ask Ask, terms Terms, size Sizer) Units {
 	if a.Class == quota.Exact || most < 1 {
 		return 0
 	}
+	interest, since := b.interestOf(a), b.countedSince(terms)
 	amount := size(Room{
 		Want: ask.Want, Need: ask.Need, Waiting: ask.Waiting, Headroom: most, Exposure: max(0, a.Exposure()),
-		Holds: b.holds(a.ID, ask.Agent), Agents: b.Agents(ask.Account.Key, terms), Budget: a.Budget,
-		Region: ask.Region, Others: func() []Demand { return b.Others(ask.Account.Key, ask.Agent, terms) },
+		Holds: b.holds(a, ask.Agent), Agents: interest.count(since), Budget: a.Budget,
+		Region: ask.Region, Others: b.others(interest, ask.Agent, since),
 	})
 	return min(amount, most, ask.Want)
 }
@@ -188,13 +190,13 @@ func (b *Book) size(a *Account, ask Ask, terms Terms, size Sizer) Units {
 // the move from H to U that it may cause. A move of m lifts A by m and takes m from the
 // exposure (B - O - U), so for an amount x above A: x - A <= exposure/2, and
 // x <= exposure - (x - A).
-func (b *Book) grantable(a *Account, need Units) Units {
+func (b *Book) grantable(a *page, need Units) Units {
 	if a.metered() {
 		return a.lettable(need)
 	}
 	free, room := a.Headroom(), a.Exposure()
 	plain := min(free, room)
-	move := a.movable(b.heldAtHand(a.ID), false)
+	move := a.movable(a.atHand, false)
 	if move == 0 || room <= free {
 		return max(0, plain)
 	}
@@ -204,24 +206,23 @@ func (b *Book) grantable(a *Account, need Units) Units {
 // whyNot names the reason for a request of n that was not granted. Only a quota that could
 // not serve n even if every lease came back is exhausted; what exposure alone refuses goes
 // to the exact lane (3.5, section 5).
-func (b *Book) whyNot(a *Account, n Units) quota.Reason {
+func (b *Book) whyNot(a *page, n Units) quota.Reason {
 	if q := a.InForce(); !q.Unlimited && n > q.Units {
 		if q.Units == 0 {
 			return quota.Exhausted
 		}
 		return quota.TooLarge
 	}
-	if n <= b.spendable(a) {
+	if n <= a.spendable() {
 		return quota.ExactLane
 	}
 	if a.metered() {
 		return quota.Exhausted
 	}
-	held := b.heldAtHand(a.ID)
 	// Were every lease back, O would be free, and B - U rather than B - O - U could move.
 	free := a.Headroom() + a.Outstanding
 	if a.Class == quota.Bounded {
-		free += max(0, min(held, a.Exposure()+a.Outstanding))
+		free += max(0, min(a.atHand, a.Exposure()+a.Outstanding))
 	}
 	if n <= free {
 		return quota.LeasedOut
@@ -230,18 +231,17 @@ func (b *Book) whyNot(a *Account, n Units) quota.Reason {
 }
 
 // spendable is the most that one spend can be, after what it may move from H to U.
-func (b *Book) spendable(a *Account) Units {
-	return a.Headroom() + a.movable(b.heldAtHand(a.ID), true)
-}
+func (a *page) spendable() Units { return a.Headroom() + a.movable(a.atHand, true) }
 
 // Peek says why a cost of n would be denied at this moment, quota.Allowed if it would pass, and
 // of a rate key when it would; 0: not known.
 func (b *Book) Peek(id AccountID, n Units) (quota.Reason, time.Duration) {
-	if _, err := b.opened(id); err != nil {
+	opened, err := b.opened(id)
+	if err != nil {
 		return quota.Unavailable, 0
 	}
-	a, _ := b.Account(id)
-	switch reason := b.whyNot(&a, n); reason {
+	a := b.present(opened)
+	switch reason := b.whyNot(a, n); reason {
 	case quota.ExactLane:
 		return quota.Allowed, 0
 	case quota.Exhausted:
@@ -249,17 +249,6 @@ func (b *Book) Peek(id AccountID, n Units) (quota.Reason, time.Duration) {
 	default:
 		return reason, 0
 	}
-}
-
-// holds is what an agent has unspent in an account, older leases included.
-func (b *Book) holds(id AccountID, agent ID) Units {
-	var sum Units
-	for _, g := range b.ofAccount[id] {
-		if g.State == Live && g.Agent == agent {
-			sum += g.Tally().Outstanding
-		}
-	}
-	return sum
 }
 
 // checkID refuses an id that a new record may not have. Its time must be readable: an id is

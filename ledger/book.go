@@ -1,10 +1,8 @@
 package ledger
 
 import (
-	"bytes"
 	"cmp"
-	"maps"
-	"slices"
+	"encoding/binary"
 	"time"
 
 	"github.com/quotalease/quotalease/ledger/quota"
@@ -18,7 +16,7 @@ type Loaded struct {
 	Retention     time.Duration
 	Accounts      []Account
 	Grants        []Grant
-	Participants  map[quota.Key][]Participant // read only: the book keeps its changes apart
+	Participants  map[quota.Key][]Participant // best in the order of agents; read only: the book keeps its changes apart
 	Incarnations  []Incarnation
 }
 
@@ -31,18 +29,19 @@ const MaxClockSkew = 5 * time.Second
 type Book struct {
 	loaded Loaded
 
-	accounts     map[AccountID]*Account
-	grants       map[ID]*Grant
-	ofAccount    map[AccountID][]*Grant           // the same grants, by account, in the order loaded or made
-	interested   map[quota.Key][]Participant      // in each key, as loaded: the store's own, never changed
-	seen         map[quota.Key]map[ID]Participant // those that this book changed
+	pages        map[AccountID]*page
+	latest       *page // the one that was looked up last: requests come back to it
+	grants       map[ID]*entry
+	entries      []entry // room for those to come
+	holdings     map[holder]holding
+	interests    map[quota.Key]*interest
+	noted        map[noticed]int
 	incarnations map[ID]*Incarnation
-	expired      map[AccountID]bool // due leases of the account were closed in this book
 
-	dirtyAccounts     map[AccountID]bool
-	dirtyGrants       map[ID]bool
-	newGrants         map[ID]bool
-	folded            map[ID]bool
+	dirtyPages        []*page
+	newGrants         []*entry
+	dirtyGrants       []*entry
+	folded            []ID
 	foldedTallies     map[AccountID]Tally
 	dirtyIncarnations map[ID]bool
 	events            []Event
@@ -56,25 +55,23 @@ type Book struct {
 func NewBook(l Loaded) *Book {
 	b := &Book{
 		loaded:            l,
-		accounts:          make(map[AccountID]*Account, len(l.Accounts)),
-		grants:            make(map[ID]*Grant, len(l.Grants)),
-		ofAccount:         make(map[AccountID][]*Grant, len(l.Accounts)),
-		interested:        l.Participants,
-		seen:              map[quota.Key]map[ID]Participant{},
+		pages:             make(map[AccountID]*page, len(l.Accounts)),
+		grants:            make(map[ID]*entry, 2*len(l.Grants)),
+		entries:           make([]entry, 0, len(l.Grants)),
+		holdings:          make(map[holder]holding, len(l.Grants)),
+		interests:         map[quota.Key]*interest{},
+		noted:             map[noticed]int{},
 		incarnations:      make(map[ID]*Incarnation, len(l.Incarnations)),
-		expired:           map[AccountID]bool{},
-		dirtyAccounts:     map[AccountID]bool{},
-		dirtyGrants:       map[ID]bool{},
-		newGrants:         map[ID]bool{},
-		folded:            map[ID]bool{},
 		foldedTallies:     map[AccountID]Tally{},
 		dirtyIncarnations: map[ID]bool{},
 		statements:        map[AccountID]Statement{},
 		unamended:         map[AccountID]Account{},
 		because:           map[AccountID]string{},
 	}
+	pages := make([]page, len(l.Accounts))
 	for i := range l.Accounts {
-		b.accounts[l.Accounts[i].ID] = &l.Accounts[i]
+		pages[i] = page{Account: &l.Accounts[i], locked: true}
+		b.pages[l.Accounts[i].ID] = &pages[i]
 	}
 	for i := range l.Grants {
 		b.keep(&l.Grants[i])
@@ -83,11 +80,6 @@ func NewBook(l Loaded) *Book {
 		b.incarnations[l.Incarnations[i].ID] = &l.Incarnations[i]
 	}
 	return b
-}
-
-func (b *Book) keep(g *Grant) {
-	b.grants[g.ID] = g
-	b.ofAccount[g.Account] = append(b.ofAccount[g.Account], g)
 }
 
 // Now is the ledger's time in this transaction.
@@ -101,11 +93,11 @@ func (b *Book) PolicyVersion() int64 { return b.loaded.PolicyVersion }
 
 // Account returns a copy of a locked account, as it is now.
 func (b *Book) Account(id AccountID) (Account, bool) {
-	a, ok := b.accounts[id]
+	a, ok := b.locked(id)
 	if !ok {
 		return Account{}, false
 	}
-	now := *a
+	now := *a.Account
 	b.refill(&now)
 	return now, true
 }
@@ -116,7 +108,22 @@ func (b *Book) Grant(id ID) (Grant, bool) {
 	if !ok {
 		return Grant{}, false
 	}
-	return *g, true
+	return *g.Grant, true
+}
+
+// AccountOf is the account of a loaded grant.
+func (b *Book) AccountOf(id ID) (AccountID, bool) {
+	g, ok := b.grants[id]
+	if !ok {
+		return AccountID{}, false
+	}
+	return g.Account, true
+}
+
+// Locked reports that the book may change an account.
+func (b *Book) Locked(id AccountID) bool {
+	_, ok := b.locked(id)
+	return ok
 }
 
 // nowAt is the account's ratcheted clock: the later of this reading and the latest one used.
@@ -132,36 +139,43 @@ func (b *Book) nowAt(a *Account) time.Time {
 // terms never refills: what is spent stays spent (R1.14). Terms of another version than the
 // policy in force are ErrStalePolicy. A window that has ended keeps the terms it had.
 func (b *Book) Open(id AccountID, t Terms) (Account, error) {
-	a, ok := b.accounts[id]
+	a, ok := b.locked(id)
 	if !ok {
 		return Account{}, ErrNotLocked
 	}
+	if err := b.open(a, t); err != nil {
+		return Account{}, err
+	}
+	return *a.Account, nil
+}
+
+func (b *Book) open(a *page, t Terms) error {
 	if t.PolicyVersion != b.loaded.PolicyVersion || t.PolicyVersion < a.PolicyVersion {
-		return Account{}, ErrStalePolicy
+		return ErrStalePolicy
 	}
 	if a.Terms == t {
-		return *a, nil
+		return nil
 	}
-	b.refill(a)
-	before, fresh := *a, a.Kind == 0
-	if !fresh && !a.ID.Window.Endless() && !b.nowAt(a).Before(a.ID.Window.End) {
-		return *a, nil // the terms of a window that has ended are history
+	b.refill(a.Account)
+	before, fresh := *a.Account, a.Kind == 0
+	if !fresh && !a.ID.Window.Endless() && !b.nowAt(a.Account).Before(a.ID.Window.End) {
+		return nil // the terms of a window that has ended are history
 	}
 	a.Terms = t
 	a.reconfigure(before.Terms)
-	b.refill(a)
+	b.refill(a.Account)
 	a.enlarge()
-	b.opening(a, before)
+	b.opening(a.Account, before)
 	b.touched(a, before)
 	if !fresh && (before.Limit != t.Limit || before.Rate != t.Rate) {
-		if before.Limit != t.Limit && !id.Window.Endless() {
-			b.limited(a, "policy")
+		if before.Limit != t.Limit && !a.ID.Window.Endless() {
+			b.limited(a.Account, "policy")
 		}
 		b.record(Event{
-			Kind: EventLimit, Account: id, Units: t.Limit.Units, Generation: a.Generation, Note: limitNote(before.Terms, t),
+			Kind: EventLimit, Account: a.ID, Units: t.Limit.Units, Generation: a.Generation, Note: limitNote(before.Terms, t),
 		})
 	}
-	return *a, nil
+	return nil
 }
 
 func limitNote(from, to Terms) string { return limitWord(from) + " -> " + limitWord(to) }
@@ -179,12 +193,12 @@ func limitWord(t Terms) string {
 
 // replace puts a changed grant in the book and moves the account's counters by the
 // difference of the two tallies. It is the only place where counters change.
-func (b *Book) replace(a *Account, after Grant) error {
+func (b *Book) replace(a *page, after Grant) error {
 	var was Tally
 	var old Grant
 	known, ok := b.grants[after.ID]
 	if ok {
-		old, was = *known, known.Tally()
+		old, was = *known.Grant, known.Tally()
 	}
 	without, err := a.Tally.plus(was, -1)
 	if err != nil {
@@ -198,21 +212,27 @@ func (b *Book) replace(a *Account, after Grant) error {
 		return refuse(CodeOverflow, after.ID, "amount", "sums within int64")
 	}
 	a.Tally = sum
-	after.UpdatedAt = b.nowAt(a)
-	if ok {
-		*known = after
-		b.dirtyGrants[after.ID] = true
-	} else {
-		b.keep(&after)
-		b.newGrants[after.ID] = true
+	after.UpdatedAt = b.nowAt(a.Account)
+	if !ok {
+		made := after
+		g := b.keep(&made)
+		g.fresh = true
+		b.newGrants = append(b.newGrants, g)
+		return nil
+	}
+	*known.Grant = after
+	b.sum(a, &old, &after)
+	if !known.fresh && !known.changed {
+		known.changed = true
+		b.dirtyGrants = append(b.dirtyGrants, known)
 	}
 	return nil
 }
 
 // change replaces a grant whose account follows: nothing else of the account changed.
-func (b *Book) change(a *Account, after Grant) error {
-	b.refill(a)
-	before := *a
+func (b *Book) change(a *page, after Grant) error {
+	b.refill(a.Account)
+	before := *a.Account
 	if err := b.replace(a, after); err != nil {
 		return err
 	}
@@ -221,8 +241,8 @@ func (b *Book) change(a *Account, after Grant) error {
 }
 
 // enter puts a decision in the book. What it took beyond the headroom moves from H to U.
-func (b *Book) enter(a *Account, before Account, g Grant) (Answer, error) {
-	could := b.spendable(&before)
+func (b *Book) enter(a *page, before Account, g Grant) (Answer, error) {
+	could := before.Headroom() + before.movable(a.atHand, true)
 	if err := b.replace(a, g); err != nil {
 		return Answer{}, err
 	}
@@ -236,16 +256,16 @@ func (b *Book) enter(a *Account, before Account, g Grant) (Answer, error) {
 	if g.Amount > 0 && could > 0 {
 		b.drained(a)
 	}
-	return b.answer(b.grants[g.ID], a), nil
+	return b.answer(b.grants[g.ID].Grant, a), nil
 }
 
 // touched closes a change of an account: it ratchets the clock, bumps the generation when
 // headroom or exposure grew, and records overshoot the moment it shows.
-func (b *Book) touched(a *Account, before Account) {
+func (b *Book) touched(a *page, before Account) {
 	if !b.loaded.ClockSuspect {
-		a.Clock = b.nowAt(a)
+		a.Clock = b.nowAt(a.Account)
 	}
-	b.dirtyAccounts[a.ID] = true
+	b.write(a)
 	if a.Headroom() > before.Headroom() || a.Exposure() > before.Exposure() || a.fasterThan(before.Terms) {
 		a.Generation++
 		if a.Waiting && a.growthHelps() {
@@ -253,13 +273,13 @@ func (b *Book) touched(a *Account, before Account) {
 			b.record(Event{Kind: EventGrew, Account: a.ID, Generation: a.Generation})
 		}
 	}
-	b.freed(a, before)
+	b.freed(a.Account, before)
 	a.forgetEnded()
 	if o := a.RealisedOvershoot(); o > a.Overshoot {
 		a.Overshoot = o
 		b.record(Event{Kind: EventOvershoot, Account: a.ID, Units: o})
 	}
-	b.amend(a, before)
+	b.amend(a.Account, before)
 }
 
 // commit notes what a grant or a spend promised (3.8).
@@ -272,63 +292,14 @@ func (a *Account) commit() {
 // Events are those recorded so far.
 func (b *Book) Events() []Event { return b.events }
 
-// Changes is what a store has to write.
-type Changes struct {
-	Accounts     []Account
-	NewGrants    []Grant
-	Grants       []Grant // changed ones
-	Folded       []ID    // settled grants to delete, their tallies now in FoldedTally
-	FoldedTally  map[AccountID]Tally
-	Participants []Participant
-	Incarnations []Incarnation
-	Events       []Event
-	Limits       []LimitChange // in the order in which they happened
-	Statements   []Statement   // at most one revision an account
-}
-
-// Changes returns what the rules changed, in a stable order.
-func (b *Book) Changes() Changes {
-	var c Changes
-	for id := range b.dirtyAccounts {
-		c.Accounts = append(c.Accounts, *b.accounts[id])
-	}
-	slices.SortFunc(c.Accounts, func(x, y Account) int { return CompareAccounts(x.ID, y.ID) })
-	for id := range b.newGrants {
-		c.NewGrants = append(c.NewGrants, *b.grants[id])
-	}
-	for id := range b.dirtyGrants {
-		if !b.newGrants[id] {
-			c.Grants = append(c.Grants, *b.grants[id])
-		}
-	}
-	byID := func(x, y Grant) int { return CompareIDs(x.ID, y.ID) }
-	slices.SortFunc(c.NewGrants, byID)
-	slices.SortFunc(c.Grants, byID)
-	for id := range b.folded {
-		c.Folded = append(c.Folded, id)
-	}
-	slices.SortFunc(c.Folded, CompareIDs)
-	c.FoldedTally = b.foldedTallies
-	for _, seen := range b.seen {
-		c.Participants = slices.AppendSeq(c.Participants, maps.Values(seen))
-	}
-	slices.SortFunc(c.Participants, func(x, y Participant) int {
-		return cmp.Or(compareKeys(x.Key, y.Key), CompareIDs(x.Agent, y.Agent))
-	})
-	for id := range b.dirtyIncarnations {
-		c.Incarnations = append(c.Incarnations, *b.incarnations[id])
-	}
-	slices.SortFunc(c.Incarnations, func(x, y Incarnation) int { return CompareIDs(x.ID, y.ID) })
-	c.Events = b.events
-	c.Limits = b.limits
-	c.Statements = slices.SortedFunc(maps.Values(b.statements), func(x, y Statement) int {
-		return CompareAccounts(x.Account, y.Account)
-	})
-	return c
-}
-
 // CompareIDs orders ids as the stores do, byte by byte: those of UUIDv7 by their time.
-func CompareIDs(x, y ID) int { return bytes.Compare(x[:], y[:]) }
+func CompareIDs(x, y ID) int {
+	order := binary.BigEndian
+	if c := cmp.Compare(order.Uint64(x[:8]), order.Uint64(y[:8])); c != 0 {
+		return c
+	}
+	return cmp.Compare(order.Uint64(x[8:]), order.Uint64(y[8:]))
+}
 
 func compareKeys(x, y quota.Key) int {
 	return cmp.Or(cmp.Compare(x.Tenant, y.Tenant), cmp.Compare(x.Dimension, y.Dimension))

@@ -172,15 +172,61 @@ func TestNCountsAgentsSeenLately(t *testing.T) {
 	}
 	d.now = start.Add(30 * time.Second)
 	d.lease(agent(1), 1)
-	d.now = start.Add(time.Minute)
-	if n := agents(); n != 1 {
-		t.Errorf("N = %d a minute later, want the one seen since", n)
+	// As long as they must, and a sixteenth longer, because notes may be older than what they note.
+	for after, want := range map[time.Duration]int{time.Minute: 3, 63750*time.Millisecond - 1: 3, 63750 * time.Millisecond: 1} {
+		d.now = start.Add(after)
+		if n := agents(); n != want {
+			t.Errorf("N = %d after %s, want %d", n, after, want)
+		}
 	}
 	// Long leases count until they close, and N belongs to the key, not the window.
 	d.apply(func(t *ledger.Terms) { t.TTL, t.Grace = time.Hour, time.Minute })
 	d.account.Window = quota.NewWindow(day.End, day.End.Add(24*time.Hour))
 	if n := agents(); n != 3 {
 		t.Errorf("N = %d with a ttl of an hour, want 3", n)
+	}
+}
+
+// A note of an agent is a row to write: steady asks write one a sixteenth of the time that it counts
+// for, and yet nobody counts for less than that.
+func TestAnAgentIsNotedAgainWhenTheNoteIsOldOrWrong(t *testing.T) {
+	t.Parallel()
+	d := open(t, quota.Hard, 1000, 1000)
+	var agents int
+	ask := func(at time.Duration, region string, want ledger.Units) (rows int) {
+		d.now = start.Add(at)
+		x := d.newAsk(agent(1), want, 1)
+		x.Region = region
+		d.must(d.update(ledger.Scope{Agents: []ledger.ID{x.Agent}}, func(b *ledger.Book) error {
+			_, err := b.Ask(x, d.terms, func(ledger.Room) ledger.Units { return 1 })
+			agents, rows = b.Agents(exports, d.terms), len(b.Changes().Participants)
+			return err
+		}))
+		return rows
+	}
+	for _, tc := range []struct {
+		at     time.Duration
+		region string
+		want   ledger.Units
+		rows   int
+	}{
+		{0, "eu", 10, 1}, // new
+		{time.Second, "eu", 10, 0},
+		{3750 * time.Millisecond, "eu", 10, 0}, // 60 s / 16
+		{3751 * time.Millisecond, "eu", 10, 1},
+		{4 * time.Second, "us", 10, 1},
+		{5 * time.Second, "us", 11, 1},
+		{8750 * time.Millisecond, "us", 11, 0},
+	} {
+		if got := ask(tc.at, tc.region, tc.want); got != tc.rows || agents != 1 {
+			t.Errorf("an ask of %d in %s at %s writes %d rows, and N = %d; want %d and 1", tc.want, tc.region, tc.at, got, agents, tc.rows)
+		}
+	}
+	d.now = start.Add(8750*time.Millisecond + time.Minute - 1)
+	d.spend(agent(2), 1)
+	d.must(d.update(ledger.Scope{}, func(b *ledger.Book) error { agents = b.Agents(exports, d.terms); return nil }))
+	if agents != 2 {
+		t.Errorf("N = %d a minute less a moment after the last ask, want the two", agents)
 	}
 }
 

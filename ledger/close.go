@@ -6,18 +6,22 @@ import "github.com/quotalease/quotalease/ledger/quota"
 // longest run is over. Where the rest of a lease goes is its class's to say: hard and bounded
 // hold it, best_effort gives it back (3.2). While the clocks disagree nothing expires (4.1).
 func (b *Book) Expire(id AccountID) error {
-	a, ok := b.accounts[id]
+	a, ok := b.locked(id)
 	if !ok {
 		return ErrNotLocked
 	}
-	if b.expired[id] || b.loaded.ClockSuspect {
+	return b.expire(a)
+}
+
+func (b *Book) expire(a *page) error {
+	if a.expired || b.loaded.ClockSuspect {
 		return nil
 	}
-	b.expired[id] = true
-	before, now := *a, b.nowAt(a)
+	a.expired = true
+	before, now := *a.Account, b.nowAt(a.Account)
 	changed := false
-	for _, g := range b.ofAccount[id] {
-		after := *g
+	for _, g := range a.grants {
+		after := *g.Grant
 		if after.State == Live && !after.ClosesAt.After(now) {
 			after.close()
 		}
@@ -47,12 +51,12 @@ func (b *Book) Revoke(id ID, note string) (bool, error) {
 	if !ok || g.State != Live || !g.RevokedAt.IsZero() {
 		return false, nil
 	}
-	a, ok := b.accounts[g.Account]
-	if !ok {
+	a := g.of
+	if !a.locked {
 		return false, ErrNotLocked
 	}
-	before, after := *a, *g
-	after.RevokedAt = b.nowAt(a)
+	before, after := *a.Account, *g.Grant
+	after.RevokedAt = b.nowAt(a.Account)
 	if err := b.replace(a, after); err != nil {
 		return false, err
 	}
@@ -65,7 +69,7 @@ func (b *Book) Revoke(id ID, note string) (bool, error) {
 // charged: agents stop and say so before the ledger frees units. Of slots that is what is idle:
 // work that runs goes on. Allowances for outages are outside the limit.
 func (b *Book) Recall(id AccountID, note string) (int, error) {
-	a, ok := b.accounts[id]
+	a, ok := b.locked(id)
 	if !ok {
 		return 0, ErrNotLocked
 	}
@@ -73,7 +77,7 @@ func (b *Book) Recall(id AccountID, note string) (int, error) {
 		return 0, nil
 	}
 	n := 0
-	for _, g := range b.ofAccount[id] {
+	for _, g := range a.grants {
 		if g.Kind == KindEmergency {
 			continue
 		}
@@ -98,7 +102,7 @@ func (b *Book) Cancel(id ID, account AccountID, agent ID) error {
 		if err != nil {
 			return err
 		}
-		record, err := b.withdrawn(id, a, agent)
+		record, err := b.withdrawn(id, a.Account, agent)
 		if err != nil {
 			return err
 		}
@@ -113,11 +117,11 @@ func (b *Book) Cancel(id ID, account AccountID, agent ID) error {
 	if g.State != Live && g.State != Closed {
 		return nil
 	}
-	a, ok := b.accounts[g.Account]
-	if !ok {
+	a := g.of
+	if !a.locked {
 		return ErrNotLocked
 	}
-	after := *g
+	after := *g.Grant
 	if after.Kind == KindSlots {
 		after.withdrawIdle()
 	} else {
@@ -128,8 +132,8 @@ func (b *Book) Cancel(id ID, account AccountID, agent ID) error {
 }
 
 // opened is a locked account in which something was decided before.
-func (b *Book) opened(id AccountID) (*Account, error) {
-	a, ok := b.accounts[id]
+func (b *Book) opened(id AccountID) (*page, error) {
+	a, ok := b.locked(id)
 	if !ok {
 		return nil, ErrNotLocked
 	}
@@ -159,32 +163,22 @@ func (g *Grant) movableHeld() Units {
 	return g.Tally().Held
 }
 
-// heldAtHand is the part of H that may move and whose grants are in the book.
-func (b *Book) heldAtHand(id AccountID) Units {
-	var sum Units
-	for _, g := range b.ofAccount[id] {
-		sum += g.movableHeld()
-	}
-	return sum
-}
-
 // makeRoom moves from H to U what a grant or spend took beyond the headroom, oldest lease
 // first, as a recorded event (3.2). The caller has checked that it may.
-func (b *Book) makeRoom(a *Account) error {
+func (b *Book) makeRoom(a *page) error {
 	short := -a.Headroom()
 	if short <= 0 || a.Kind == quota.RateLimit {
 		return nil
 	}
 	b.record(Event{Kind: EventMoved, Account: a.ID, Units: short})
-	for _, g := range b.ofAccount[a.ID] {
-		if short == 0 {
-			break
-		}
+	for short > 0 && a.cleared < len(a.grants) {
+		g := a.grants[a.cleared]
 		part := min(short, g.movableHeld())
 		if part <= 0 {
+			a.cleared++
 			continue
 		}
-		after := *g
+		after := *g.Grant
 		after.Uncertain += part
 		if err := b.replace(a, after); err != nil {
 			return err

@@ -18,7 +18,7 @@ func (x Adjustment) note() string { return x.Who + ": " + x.Why }
 // Credit adds units to the limit of a window. What is spent stays spent. After the window's end
 // it changes nothing but the window's statement.
 func (b *Book) Credit(x Adjustment) (Answer, error) {
-	return b.adjust(x, KindCredit, func(a *Account) (Units, error) {
+	return b.adjust(x, KindCredit, func(a *page) (Units, error) {
 		if a.Kind != quota.Period {
 			return 0, refuse(CodeInvalid, x.ID, "dimension", "a dimension of kind period")
 		}
@@ -29,12 +29,12 @@ func (b *Book) Credit(x Adjustment) (Answer, error) {
 			return 0, refuse(CodeOverflow, x.ID, "credit", "at most %d, so that the limit stays within int64", most)
 		}
 		a.Credit += x.Units
-		if b.nowAt(a).Before(a.ID.Window.End) {
+		if b.nowAt(a.Account).Before(a.ID.Window.End) {
 			a.enlarge()
 		}
 		note := "credit of " + formatUnits(x.Units) + ", " + x.note()
-		b.limited(a, note)
-		b.explain(a, note)
+		b.limited(a.Account, note)
+		b.explain(a.Account, note)
 		return x.Units, nil
 	})
 }
@@ -43,17 +43,17 @@ func (b *Book) Credit(x Adjustment) (Answer, error) {
 // nothing else frees what a hard key holds (3.7). What is moved may have been used. Grants with
 // held units have to be in the book (Scope.Held).
 func (b *Book) ReleaseHeld(x Adjustment) (Answer, error) {
-	return b.adjust(x, KindRelease, func(a *Account) (Units, error) {
+	return b.adjust(x, KindRelease, func(a *page) (Units, error) {
 		if a.Kind == quota.RateLimit {
 			return 0, refuse(CodeInvalid, x.ID, "dimension", "a dimension of kind period or concurrency: held units of a rate limit nothing")
 		}
 		left := x.Units
-		for _, g := range b.ofAccount[a.ID] {
+		for _, g := range a.grants {
 			part := min(left, g.Tally().Held)
 			if part <= 0 {
 				continue
 			}
-			after := *g
+			after := *g.Grant
 			after.Uncertain += part
 			if err := b.replace(a, after); err != nil {
 				return 0, err
@@ -62,18 +62,18 @@ func (b *Book) ReleaseHeld(x Adjustment) (Answer, error) {
 		}
 		moved := x.Units - left
 		a.Released += moved
-		b.explain(a, "released "+formatUnits(moved)+", "+x.note())
+		b.explain(a.Account, "released "+formatUnits(moved)+", "+x.note())
 		return moved, nil
 	})
 }
 
 // adjust records an operator's decision. apply changes the account and says by how much.
-func (b *Book) adjust(x Adjustment, kind GrantKind, apply func(*Account) (Units, error)) (Answer, error) {
+func (b *Book) adjust(x Adjustment, kind GrantKind, apply func(*page) (Units, error)) (Answer, error) {
 	if x.Units < 1 {
 		return Answer{}, refuse(CodeInvalid, x.ID, "units", "1 or more")
 	}
 	if g, ok := b.grants[x.ID]; ok {
-		return b.repeat(g, g.Kind == kind && g.Account == x.Account && g.Asked == x.Units)
+		return b.repeat(g.Grant, g.Kind == kind && g.Account == x.Account && g.Asked == x.Units)
 	}
 	if err := b.checkID(x.ID); err != nil {
 		return Answer{}, err
@@ -85,20 +85,20 @@ func (b *Book) adjust(x Adjustment, kind GrantKind, apply func(*Account) (Units,
 	if err != nil {
 		return Answer{}, err
 	}
-	before := *a
+	before := *a.Account
 	changed, err := apply(a)
 	if err != nil {
 		return Answer{}, err
 	}
 	if err := b.replace(a, Grant{
 		ID: x.ID, Account: a.ID, Kind: kind, State: Final, Class: a.Class, Asked: x.Units, Need: x.Units,
-		Amount: changed, Taken: changed, Generation: a.Generation, PolicyVersion: a.PolicyVersion, IssuedAt: b.nowAt(a),
+		Amount: changed, Taken: changed, Generation: a.Generation, PolicyVersion: a.PolicyVersion, IssuedAt: b.nowAt(a.Account),
 	}); err != nil {
 		return Answer{}, err
 	}
 	b.touched(a, before)
 	b.record(Event{Kind: eventOf(kind), Account: a.ID, Grant: x.ID, Units: changed, Generation: a.Generation, Note: x.note()})
-	return Answer{Grant: *b.grants[x.ID], Account: *a}, nil
+	return Answer{Grant: *b.grants[x.ID].Grant, Account: *a.Account}, nil
 }
 
 func eventOf(kind GrantKind) EventKind {

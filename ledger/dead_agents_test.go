@@ -8,8 +8,8 @@ import (
 	"github.com/quotalease/quotalease/ledger/quota"
 )
 
-// Of five agents two die and one idles. Until the leases of the dead close, after ttl + grace, they
-// count as agents; then their share of grants is the others', as is that of the idle one, and
+// Of five agents two die and one idles. Until the leases of the dead close, after ttl + grace, and a
+// little longer they count as agents; then their share of grants is the others', as is that of the idle one, and
 // what they had in hand is where the class says.
 func TestM5TwoOfFiveAgentsDieAndOneIdles(t *testing.T) {
 	t.Parallel()
@@ -51,7 +51,9 @@ func TestM5TwoOfFiveAgentsDieAndOneIdles(t *testing.T) {
 		}{
 			{2 * time.Minute, 20},                   // the dead may have units in hand
 			{10*time.Second - time.Millisecond, 20}, // still
-			{time.Millisecond, 50},                  // ttl + grace: their share is the others'
+			{time.Millisecond, 20},                  // ttl + grace: so long they must count, and
+			{130*time.Second/16 - time.Millisecond, 20},
+			{time.Millisecond, 50}, // a sixteenth longer, as notes may be older: their share is the others'
 		} {
 			d.expire(after.wait)
 			g := ask(2)

@@ -25,16 +25,17 @@ func (b *Book) askEmergency(ask Ask, terms Terms) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	b.See(ask.Account.Key, ask.Agent, ask.Region, 0)
-	before := *a
+	interest := b.interestOf(a)
+	b.see(interest, ask.Agent, ask.Region, 0, terms)
+	before := *a.Account
 	g := Grant{
 		ID: ask.ID, Account: ask.Account, Kind: KindEmergency, State: Denied, Class: a.Class,
 		Agent: ask.Agent, Region: ask.Region, Asked: ask.Want, Need: ask.Need,
 		Generation: a.Generation, PolicyVersion: a.PolicyVersion, IssuedAt: now,
 	}
-	amount := min(ask.Want, terms.Pot/Units(b.Agents(ask.Account.Key, terms)), terms.Pot-a.Emergency)
+	amount := min(ask.Want, terms.Pot/Units(interest.count(b.countedSince(terms))), terms.Pot-a.Emergency)
 	switch {
-	case b.hasAllowance(ask.Account, ask.Agent):
+	case b.hasAllowance(a, ask.Agent):
 		g.Reason = quota.LeasedOut
 	case amount < ask.Need:
 		g.Reason = quota.Exhausted
@@ -45,15 +46,4 @@ func (b *Book) askEmergency(ask Ask, terms Terms) (Answer, error) {
 		g.ClosesAt = g.ExpiresAt.Add(terms.Grace)
 	}
 	return b.enter(a, before, g)
-}
-
-// hasAllowance reports whether the agent has one of this window already. Its live grants are
-// at hand.
-func (b *Book) hasAllowance(id AccountID, agent ID) bool {
-	for _, g := range b.ofAccount[id] {
-		if g.Kind == KindEmergency && g.State == Live && g.Agent == agent {
-			return true
-		}
-	}
-	return false
 }

@@ -13,13 +13,13 @@ import (
 // as a new one, nor unleased use, whose id serves as long as its window: those are few and go
 // with their account. It returns how many went.
 func (b *Book) Fold(id AccountID, before time.Time) (int, error) {
-	a, ok := b.accounts[id]
+	a, ok := b.locked(id)
 	if !ok {
 		return 0, ErrNotLocked
 	}
 	n := 0
 	sum := b.foldedTallies[id]
-	for _, g := range b.ofAccount[id] {
+	for _, g := range a.grants {
 		if !g.Foldable(a.Kind) || !g.UpdatedAt.Before(before) || !b.forgettable(g.ID) {
 			continue
 		}
@@ -28,14 +28,15 @@ func (b *Book) Fold(id AccountID, before time.Time) (int, error) {
 			return n, err
 		}
 		sum = next
-		b.folded[g.ID] = true
+		g.folded = true
+		b.folded = append(b.folded, g.ID)
 		delete(b.grants, g.ID)
-		delete(b.dirtyGrants, g.ID)
 		n++
 	}
 	if n > 0 {
 		b.foldedTallies[id] = sum
-		b.ofAccount[id] = slices.DeleteFunc(b.ofAccount[id], func(g *Grant) bool { return b.folded[g.ID] })
+		a.grants = slices.DeleteFunc(a.grants, func(g *entry) bool { return g.folded })
+		a.cleared = 0
 	}
 	return n, nil
 }

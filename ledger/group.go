@@ -27,11 +27,11 @@ func (b *Book) SpendAll(items []Spend, terms []Terms) ([]Answer, error) {
 		var err error
 		switch g, ok := b.grants[s.ID]; {
 		case ok:
-			answers[i], err = b.repeat(g, true)
+			answers[i], err = b.repeat(g.Grant, true)
 		case !fit && reasons[i] == quota.Allowed:
-			answers[i], err = b.enterSpend(s, quota.Cancelled)
+			answers[i], err = b.enterSpend(s, b.pages[s.Account], quota.Cancelled)
 		default:
-			answers[i], err = b.enterSpend(s, reasons[i])
+			answers[i], err = b.enterSpend(s, b.pages[s.Account], reasons[i])
 		}
 		if err != nil {
 			return nil, err
@@ -57,7 +57,7 @@ func (b *Book) checkGroup(items []Spend) error {
 		if !ok {
 			continue
 		}
-		if _, err := b.repeat(g, s.sameTerms(g)); err != nil {
+		if _, err := b.repeat(g.Grant, s.sameTerms(g.Grant)); err != nil {
 			return err
 		}
 		if known++; g.Amount > 0 {

@@ -12,11 +12,11 @@ const wantedEvery = 100 * time.Millisecond
 
 // deny gives a decision that found no room its reason. Who was denied waits for growth, and may
 // make others give way.
-func (b *Book) deny(a *Account, g *Grant, reason quota.Reason) {
+func (b *Book) deny(a *page, g *Grant, reason quota.Reason) {
 	g.Reason = reason
 	a.Waiting = true
 	if b.idleHelps(a, g) {
-		b.want(a, Event{Agent: g.Agent, Units: g.Need, Note: string(g.Reason)})
+		b.want(a.Account, Event{Agent: g.Agent, Units: g.Need, Note: string(g.Reason)})
 	}
 }
 
@@ -41,8 +41,8 @@ func (b *Book) want(a *Account, e Event) {
 
 // idleHelps reports that a denial is due to units in the hands of others: they would serve it
 // if they came back. Of a rate key that is so if time does not bring what is missing sooner.
-func (b *Book) idleHelps(a *Account, g *Grant) bool {
-	if a.Outstanding-b.holds(a.ID, g.Agent) < 1 {
+func (b *Book) idleHelps(a *page, g *Grant) bool {
+	if a.Outstanding-b.holds(a, g.Agent) < 1 {
 		return false
 	}
 	switch g.Reason {
@@ -61,8 +61,8 @@ func (b *Book) idleHelps(a *Account, g *Grant) bool {
 // happens once a generation: there is more only when something grows. A rate key's bucket
 // fills by itself, so it is never drained. Who was told so does not ask any more, so that growth
 // is news to them as it is to those who were denied.
-func (b *Book) drained(a *Account) {
-	if a.Kind == quota.RateLimit || b.spendable(a) > 0 || b.Agents(a.ID.Key, a.Terms) < 2 {
+func (b *Book) drained(a *page) {
+	if a.Kind == quota.RateLimit || a.spendable() > 0 || b.interestOf(a).count(b.countedSince(a.Terms)) < 2 {
 		return
 	}
 	a.Waiting = true

@@ -157,38 +157,43 @@ func TestHoldersAreAskedAtMostEvery100Milliseconds(t *testing.T) {
 func TestTheSizerKnowsWhatOthersWant(t *testing.T) {
 	t.Parallel()
 	d := open(t, quota.Hard, 1000, 1000)
-	ask := func(a ledger.ID, region string, want ledger.Units) (room ledger.Room) {
+	ask := func(a ledger.ID, region string, want ledger.Units) (others map[ledger.Demand]int) {
 		x := d.newAsk(a, want, 1)
 		x.Region = region
 		d.must(d.update(ledger.Scope{Agents: []ledger.ID{a}}, func(b *ledger.Book) error {
-			_, err := b.Ask(x, d.terms, func(r ledger.Room) ledger.Units { room = r; return 1 })
+			_, err := b.Ask(x, d.terms, func(r ledger.Room) ledger.Units {
+				if r.Region != region {
+					t.Errorf("the sizer is told of an agent in %q, want %q", r.Region, region)
+				}
+				others = maps.Collect(r.Others)
+				return 1
+			})
 			return err
 		}))
-		return room
+		return others
 	}
-	wants := func(r ledger.Room) map[ledger.Demand]int {
-		found := map[ledger.Demand]int{}
-		for _, o := range r.Others() {
-			found[o]++
-		}
-		return found
-	}
-	if r := ask(agent(1), "eu", 50); r.Region != "eu" || len(r.Others()) != 0 {
-		t.Errorf("the first one sees %+v", r)
+	if got := ask(agent(1), "eu", 50); len(got) != 0 {
+		t.Errorf("the first one sees %v", got)
 	}
 	ask(agent(2), "us", 20)
 	ask(agent(2), "us", 30)
 	d.spend(agent(3), 700) // what a spender would want to hold is not known
-	got := wants(ask(agent(4), "us", 1))
+	got := ask(agent(4), "us", 1)
 	want := map[ledger.Demand]int{{Region: "eu", Units: 50}: 1, {Region: "us", Units: 30}: 1, {Region: "eu"}: 1}
 	if !maps.Equal(got, want) {
 		t.Errorf("the fourth sees %v, want %v", got, want)
 	}
+	if got := ask(agent(5), "us", 30); got[ledger.Demand{Region: "us", Units: 30}] != 1 || len(got) != 4 {
+		t.Errorf("the fifth wants what the second does, and sees %v", got)
+	}
+	if got := ask(agent(6), "us", 1); got[ledger.Demand{Region: "us", Units: 30}] != 2 || len(got) != 4 {
+		t.Errorf("the sixth sees %v, want the two of one demand together", got)
+	}
 	// Who has not been seen for long wants nothing.
 	d.now = d.now.Add(59 * time.Second)
 	ask(agent(2), "eu", 30)
-	d.now = d.now.Add(time.Second)
-	if got := ask(agent(5), "eu", 1).Others(); len(got) != 1 || got[0] != (ledger.Demand{Region: "eu", Units: 30}) {
-		t.Errorf("a minute later the fifth sees %v, want the second, who moved", got)
+	d.now = d.now.Add(4750 * time.Millisecond) // a minute and a sixteenth since the others asked
+	if got := ask(agent(5), "eu", 1); !maps.Equal(got, map[ledger.Demand]int{{Region: "eu", Units: 30}: 1}) {
+		t.Errorf("then the fifth sees %v, want the second, who moved", got)
 	}
 }

@@ -80,7 +80,9 @@ func (b *Book) refill(a *Account) {
 	if b.loaded.ClockSuspect && a.Clock.IsZero() {
 		return
 	}
-	*a = a.Refilled(b.nowAt(a))
+	if a.metered() {
+		*a = a.Refilled(b.nowAt(a))
+	}
 }
 
 // reconfigure carries the bucket over to new terms: what is spent stays spent. A key that was

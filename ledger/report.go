@@ -37,8 +37,8 @@ func (b *Book) Report(r Report) (Grant, error) {
 	}
 	var was Grant
 	if known {
-		was = *g
-	} else if was, err = b.unknown(r, a); err != nil {
+		was = *g.Grant
+	} else if was, err = b.unknown(r, a.Account); err != nil {
 		return Grant{}, err
 	}
 	if was.Kind == KindSlots {
@@ -53,7 +53,7 @@ func (b *Book) Report(r Report) (Grant, error) {
 	if after.Amount > 0 {
 		after.Back = max(after.Back, r.Returned)
 	}
-	if err := b.checkMerged(a, was, after, r.Final); err != nil {
+	if err := b.checkMerged(a.Account, was, after, r.Final); err != nil {
 		return Grant{}, err
 	}
 	if r.Final && (after.State == Live || after.State == Closed) {
@@ -66,7 +66,7 @@ func (b *Book) Report(r Report) (Grant, error) {
 	if err := b.change(a, after); err != nil {
 		return Grant{}, err
 	}
-	return *b.grants[r.ID], nil
+	return *b.grants[r.ID].Grant, nil
 }
 
 func (r Report) validate() error {

@@ -47,14 +47,14 @@ func (b *Book) Renew(r Renewal, terms Terms) (Answer, error) {
 		return Answer{}, err
 	}
 	if r.Seq <= g.Seq {
-		return b.repeat(g, true)
+		return b.repeat(g.Grant, true)
 	}
-	if _, err := b.Open(g.Account, terms); err != nil {
+	if err := b.open(a, terms); err != nil {
 		return Answer{}, err
 	}
-	before, now := *a, b.nowAt(a)
+	before, now := *a.Account, b.nowAt(a.Account)
 	report := Report{ID: r.ID, Account: g.Account, Agent: r.Agent, Seq: r.Seq, InUse: r.InUse, Returned: r.Returned}
-	after, err := b.heard(a, *g, report)
+	after, err := b.heard(a.Account, *g.Grant, report)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -62,24 +62,24 @@ func (b *Book) Renew(r Renewal, terms Terms) (Answer, error) {
 		return Answer{}, err
 	}
 	if g.State == Live {
-		b.See(g.Account.Key, r.Agent, g.Region, 0)
+		b.see(b.interestOf(a), r.Agent, g.Region, 0, terms)
 		if a.Headroom() < 0 {
 			if _, err := b.Revoke(g.ID, "no headroom for idle slots"); err != nil {
 				return Answer{}, err
 			}
 		}
-		after = *g
+		after = *g.Grant
 		after.renew(terms, now)
 		if err := b.replace(a, after); err != nil {
 			return Answer{}, err
 		}
 	}
 	b.touched(a, before)
-	return Answer{Grant: *g, Account: *a}, nil
+	return Answer{Grant: *g.Grant, Account: *a.Account}, nil
 }
 
 // renewable finds the lease of a renewal, closed by now if its time is over.
-func (b *Book) renewable(r Renewal, terms Terms) (*Grant, *Account, error) {
+func (b *Book) renewable(r Renewal, terms Terms) (*entry, *page, error) {
 	switch {
 	case r.Seq < 1:
 		return nil, nil, refuse(CodeInvalid, r.ID, "seq", "1 or more")
@@ -92,8 +92,8 @@ func (b *Book) renewable(r Renewal, terms Terms) (*Grant, *Account, error) {
 	if !known || g.Kind != KindSlots || g.Amount == 0 || g.Agent != r.Agent || g.Account != r.Account {
 		return nil, nil, refuse(CodeForeign, r.ID, "grant_id", "a lease of slots of this agent and key")
 	}
-	a, ok := b.accounts[g.Account]
-	if !ok {
+	a := g.of
+	if !a.locked {
 		return nil, nil, ErrNotLocked
 	}
 	if b.loaded.ClockSuspect {
@@ -102,7 +102,7 @@ func (b *Book) renewable(r Renewal, terms Terms) (*Grant, *Account, error) {
 	if terms.Kind != quota.Concurrency {
 		return nil, nil, refuse(CodeInvalid, r.ID, "key", "a concurrency key")
 	}
-	return g, a, b.Expire(g.Account)
+	return g, a, b.expire(a)
 }
 
 // renew prolongs a live lease that keeps anything. It never shortens one: its agent may hear
@@ -138,14 +138,14 @@ func (g *Grant) Kept() Units {
 }
 
 // reportSlots merges a report on slots, leased or not.
-func (b *Book) reportSlots(a *Account, was Grant, r Report) (Grant, error) {
+func (b *Book) reportSlots(a *page, was Grant, r Report) (Grant, error) {
 	switch {
 	case r.Seq < 1:
 		return Grant{}, refuse(CodeInvalid, r.ID, "seq", "1 or more, of slots")
 	case r.Taken != 0:
 		return Grant{}, refuse(CodeContradiction, r.ID, "taken", "0, of slots")
 	}
-	after, err := b.heard(a, was, r)
+	after, err := b.heard(a.Account, was, r)
 	if err != nil {
 		return Grant{}, err
 	}
@@ -155,7 +155,7 @@ func (b *Book) reportSlots(a *Account, was Grant, r Report) (Grant, error) {
 	if err := b.change(a, after); err != nil {
 		return Grant{}, err
 	}
-	return *b.grants[r.ID], nil
+	return *b.grants[r.ID].Grant, nil
 }
 
 // heard is the grant after a report: what was given back is cumulative, what is in use is as
@@ -227,9 +227,9 @@ func (g *Grant) withdrawIdle() {
 
 // sizeSlots grants what is needed if it fits, and beyond it, in idle slots, what the sizer says
 // within headroom and exposure. Only for what is needed do held slots move to U, as for a spend.
-func (b *Book) sizeSlots(a *Account, ask Ask, terms Terms, size Sizer) Units {
+func (b *Book) sizeSlots(a *page, ask Ask, terms Terms, size Sizer) Units {
 	free := a.Headroom()
-	if ask.Need > free+a.movable(b.heldAtHand(a.ID), true) {
+	if ask.Need > a.spendable() {
 		return 0
 	}
 	most := min(free-ask.Need, a.Exposure(), ask.Want-ask.Need)
@@ -238,7 +238,7 @@ func (b *Book) sizeSlots(a *Account, ask Ask, terms Terms, size Sizer) Units {
 	}
 	idle := size(Room{
 		Want: ask.Want - ask.Need, Headroom: free - ask.Need, Exposure: a.Exposure(),
-		Holds: b.holds(a.ID, ask.Agent), Agents: b.Agents(ask.Account.Key, terms), Budget: a.Budget,
+		Holds: b.holds(a, ask.Agent), Agents: b.interestOf(a).count(b.countedSince(terms)), Budget: a.Budget,
 	})
 	return ask.Need + max(0, min(idle, most))
 }

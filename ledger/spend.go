@@ -27,13 +27,13 @@ func (b *Book) Spend(s Spend, terms Terms) (Answer, error) {
 		return Answer{}, refuse(CodeInvalid, s.ID, "key", "a key that is spent: slots are leased, also one by one")
 	}
 	if g, ok := b.grants[s.ID]; ok {
-		return b.repeat(g, s.sameTerms(g))
+		return b.repeat(g.Grant, s.sameTerms(g.Grant))
 	}
 	a, _, err := b.decidable(s.ID, s.Account, terms)
 	if err != nil {
 		return Answer{}, err
 	}
-	return b.enterSpend(s, b.whyNotSpend(s, a, s.Cost))
+	return b.enterSpend(s, a, b.whyNotSpend(s, a, s.Cost))
 }
 
 // sameTerms reports that a record is one of this item.
@@ -44,25 +44,24 @@ func (s Spend) sameTerms(g *Grant) bool {
 
 // whyNotSpend says what keeps an item from being spent if it takes sum from its account;
 // quota.Allowed if nothing does.
-func (b *Book) whyNotSpend(s Spend, a *Account, sum Units) quota.Reason {
+func (b *Book) whyNotSpend(s Spend, a *page, sum Units) quota.Reason {
 	switch {
-	case !s.NotAfter.IsZero() && b.nowAt(a).After(s.NotAfter):
+	case !s.NotAfter.IsZero() && b.nowAt(a.Account).After(s.NotAfter):
 		return quota.Stale
-	case sum <= b.spendable(a):
+	case sum <= a.spendable():
 		return quota.Allowed
 	}
 	return b.whyNot(a, sum)
 }
 
 // enterSpend records what was decided on an item.
-func (b *Book) enterSpend(s Spend, reason quota.Reason) (Answer, error) {
-	a := b.accounts[s.Account]
-	b.See(s.Account.Key, s.Agent, s.Region, 0)
-	before := *a
+func (b *Book) enterSpend(s Spend, a *page, reason quota.Reason) (Answer, error) {
+	b.see(b.interestOf(a), s.Agent, s.Region, 0, a.Terms)
+	before := *a.Account
 	g := Grant{
 		ID: s.ID, Account: s.Account, Kind: KindSpend, State: Denied, Class: a.Class, Agent: s.Agent,
 		Region: s.Region, Asked: s.Cost, Need: s.Cost, Generation: a.Generation,
-		PolicyVersion: a.PolicyVersion, IssuedAt: b.nowAt(a),
+		PolicyVersion: a.PolicyVersion, IssuedAt: b.nowAt(a.Account),
 	}
 	switch reason {
 	case quota.Allowed:
@@ -76,16 +75,15 @@ func (b *Book) enterSpend(s Spend, reason quota.Reason) (Answer, error) {
 }
 
 // refund takes a spend back, once, however often it is asked for.
-func (b *Book) refund(g *Grant) error {
+func (b *Book) refund(g *entry) error {
 	if g.State != Final || g.Refunded == g.Taken {
 		return nil
 	}
-	a, ok := b.accounts[g.Account]
-	if !ok {
+	if !g.of.locked {
 		return ErrNotLocked
 	}
-	after := *g
+	after := *g.Grant
 	after.Refunded = after.Taken
 	after.normalise()
-	return b.change(a, after)
+	return b.change(g.of, after)
 }

@@ -166,3 +166,41 @@ func TestCommittedIsTheHighestChargeOfAGrant(t *testing.T) {
 		t.Errorf("overshoot %d, want S - max(Q, committed) = 95 - 90", a.Overshoot)
 	}
 }
+
+// Held units move one by one, those of the oldest lease first, also within one transaction.
+func TestR2_7SpendsOfOneTransactionMoveWhatTheyNeed(t *testing.T) {
+	t.Parallel()
+	d := open(t, quota.Bounded, 100, 20)
+	d.spend(agent(1), 90)
+	oldest := d.lease(agent(1), 3)
+	d.now = d.now.Add(time.Second)
+	second := d.lease(agent(2), 7)
+	d.expire(41 * time.Second)
+	d.want(books{S: 90, H: 10})
+	uncertain := func(after int, want [2]ledger.Units) {
+		t.Helper()
+		if got := [2]ledger.Units{d.grant(oldest.ID).Uncertain, d.grant(second.ID).Uncertain}; got != want {
+			t.Errorf("after %d spends %v of the two leases are uncertain, want %v", after, got, want)
+		}
+	}
+	spends := func(n int) {
+		d.must(d.update(ledger.Scope{}, func(b *ledger.Book) error {
+			for range n {
+				ans, err := b.Spend(ledger.Spend{ID: d.newID(), Account: d.account, Agent: agent(3), Cost: 1}, d.terms)
+				if err != nil || !ans.Approved() {
+					t.Fatalf("a spend of 1 is %q, %v", ans.Grant.Reason, err)
+				}
+			}
+			return nil
+		}))
+	}
+	spends(2)
+	uncertain(2, [2]ledger.Units{2, 0})
+	spends(3)
+	uncertain(5, [2]ledger.Units{3, 2})
+	spends(5)
+	uncertain(10, [2]ledger.Units{3, 7})
+	d.want(books{S: 100, U: 10})
+	d.wantReason(d.spend(agent(3), 1), quota.Exhausted)
+	d.verify()
+}

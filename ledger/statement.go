@@ -77,19 +77,19 @@ func (b *Book) CloseWindow(id AccountID) (bool, error) {
 	if err != nil || b.loaded.ClockSuspect || id.Window.Endless() {
 		return false, err
 	}
-	if now := b.nowAt(a); now.Before(id.Window.End.Add(a.Grace)) || !a.FinalAt.IsZero() {
+	if now := b.nowAt(a.Account); now.Before(id.Window.End.Add(a.Grace)) || !a.FinalAt.IsZero() {
 		return false, nil
 	}
-	if err := b.Expire(id); err != nil {
+	if err := b.expire(a); err != nil {
 		return false, err
 	}
-	if !a.ClosedAt.IsZero() && !b.conclusive(a) {
+	if !a.ClosedAt.IsZero() && !b.conclusive(a.Account) {
 		return false, nil
 	}
-	before := *a
-	b.opening(a, before)
+	before := *a.Account
+	b.opening(a.Account, before)
 	if a.ClosedAt.IsZero() {
-		a.ClosedAt = b.nowAt(a)
+		a.ClosedAt = b.nowAt(a.Account)
 	}
 	b.touched(a, before)
 	return true, nil

@@ -203,10 +203,7 @@ func demands(r *room) {
 	third := r.newAsk(r.id(), 1)
 	r.must(r.update(ledger.Scope{}, func(b *ledger.Book) error {
 		_, err := b.Ask(third, r.terms, func(room ledger.Room) ledger.Units {
-			got := map[ledger.Demand]int{}
-			for _, o := range room.Others() {
-				got[o]++
-			}
+			got := maps.Collect(room.Others)
 			if want := map[ledger.Demand]int{{Region: "eu", Units: 11}: 1, {Region: "us", Units: 22}: 1}; !maps.Equal(got, want) {
 				r.Errorf("others want %v, want %v", got, want)
 			}

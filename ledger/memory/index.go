@@ -12,6 +12,29 @@ import (
 type record struct {
 	grant ledger.Grant
 	tally ledger.Tally
+	in    []*index // all that it is in, that of all ids aside
+	room  [4]*index
+	load  int64 // the latest that took it
+}
+
+func newRecord() *record {
+	r := &record{}
+	r.in = r.room[:0]
+	return r
+}
+
+// join puts the record into an index.
+func (r *record) join(ix *index) {
+	ix.add(r)
+	r.in = append(r.in, ix)
+}
+
+// leave takes the record out of all indexes.
+func (r *record) leave() {
+	for _, ix := range r.in {
+		ix.remove(r)
+	}
+	r.in = r.in[:0]
 }
 
 // ends reports slots of a closed lease, which time ends.
@@ -27,12 +50,23 @@ type index struct {
 }
 
 func (ix *index) add(r *record) {
+	if n := len(ix.list); n == 0 || ix.order(ix.list[n-1], r) < 0 { // who comes last is mostly the last
+		ix.list = append(ix.list, r)
+		return
+	}
 	at, _ := slices.BinarySearchFunc(ix.list, r, ix.order)
 	ix.list = slices.Insert(ix.list, at, r)
 }
 
 func (ix *index) remove(r *record) {
-	if at, ok := slices.BinarySearchFunc(ix.list, r, ix.order); ok {
+	at, ok := slices.BinarySearchFunc(ix.list, r, ix.order)
+	switch {
+	case !ok:
+	case at < len(ix.list)/2: // who came first mostly goes first
+		copy(ix.list[1:], ix.list[:at])
+		ix.list[0] = nil
+		ix.list = ix.list[1:]
+	default:
 		ix.list = slices.Delete(ix.list, at, at+1)
 	}
 }
@@ -68,7 +102,7 @@ type account struct {
 	ending  index                // slots of closed leases, soonest to end first
 	held    index                // with units in H that may move, oldest first
 	old     index                // that may be folded, longest untouched first
-	ofAgent map[ledger.ID]*index // live leases
+	ofAgent map[ledger.ID]*index // live leases, of each agent that ever had one
 }
 
 func newAccount(id ledger.AccountID) *account {
@@ -84,38 +118,23 @@ func newAccount(id ledger.AccountID) *account {
 }
 
 func (a *account) add(r *record) {
-	a.all[r.grant.ID] = r
 	if r.grant.Foldable(a.row.Kind) {
-		a.old.add(r)
+		r.join(&a.old)
 	}
 	if r.tally.Held > 0 && a.row.Kind != quota.RateLimit {
-		a.held.add(r)
+		r.join(&a.held)
 	}
 	if r.ends() {
-		a.ending.add(r)
+		r.join(&a.ending)
 	}
 	if r.grant.State != ledger.Live {
 		return
 	}
-	a.live.add(r)
+	r.join(&a.live)
 	of, ok := a.ofAgent[r.grant.Agent]
 	if !ok {
 		of = &index{order: byID}
 		a.ofAgent[r.grant.Agent] = of
 	}
-	of.add(r)
-}
-
-func (a *account) remove(r *record) {
-	delete(a.all, r.grant.ID)
-	a.old.remove(r)
-	a.held.remove(r)
-	a.ending.remove(r)
-	a.live.remove(r)
-	if of, ok := a.ofAgent[r.grant.Agent]; ok {
-		of.remove(r)
-		if len(of.list) == 0 {
-			delete(a.ofAgent, r.grant.Agent)
-		}
-	}
+	r.join(of)
 }

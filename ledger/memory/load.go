@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -16,11 +15,14 @@ func (s *Store) load(scope ledger.Scope) ledger.Loaded {
 		Now: quota.At(s.now()), ClockSuspect: s.clockSuspect,
 		PolicyVersion: s.policyVersion, Retention: s.retention, Participants: map[quota.Key][]ledger.Participant{},
 	}
-	seen := map[ledger.ID]bool{}
+	l.Accounts = make([]ledger.Account, 0, len(scope.Accounts))
+	l.Incarnations = make([]ledger.Incarnation, 0, len(scope.Agents))
+	var taken []*record
+	s.loads++
 	take := func(r *record) {
-		if !seen[r.grant.ID] {
-			seen[r.grant.ID] = true
-			l.Grants = append(l.Grants, r.grant)
+		if r.load != s.loads {
+			r.load = s.loads
+			taken = append(taken, r)
 		}
 	}
 	holders := map[ledger.AccountID][]ledger.ID{}
@@ -45,13 +47,13 @@ func (s *Store) load(scope ledger.Scope) ledger.Loaded {
 			take(r)
 		}
 	}
-	slices.SortFunc(l.Grants, func(x, y ledger.Grant) int {
-		return cmp.Or(x.IssuedAt.Compare(y.IssuedAt), ledger.CompareIDs(x.ID, y.ID))
-	})
-	known := map[ledger.ID]bool{}
-	for _, id := range scope.Agents {
-		if inc, ok := s.incarnations[id]; ok && !known[id] {
-			known[id] = true
+	slices.SortFunc(taken, oldestIssued)
+	l.Grants = make([]ledger.Grant, len(taken))
+	for i, r := range taken {
+		l.Grants[i] = r.grant
+	}
+	for _, id := range slices.Compact(slices.SortedFunc(slices.Values(scope.Agents), ledger.CompareIDs)) {
+		if inc, ok := s.incarnations[id]; ok {
 			l.Incarnations = append(l.Incarnations, cloned(inc))
 		}
 	}
@@ -104,29 +106,25 @@ func (s *Store) loadGrants(a *account, scope ledger.Scope, holders []ledger.ID, 
 	}
 }
 
-// interest is the participants of one key, in the order in which they came. A transaction reads
-// the list itself, which only its own commit changes.
+// interest is the participants of one key, by agent. A transaction reads the list itself, which
+// only its own commit changes.
 type interest struct {
 	list []ledger.Participant
-	at   map[ledger.ID]int // where in the list
 }
 
 func (c *interest) put(p ledger.Participant) {
-	if i, ok := c.at[p.Agent]; ok {
-		c.list[i] = p
-		return
+	i, ok := slices.BinarySearchFunc(c.list, p.Agent, func(known ledger.Participant, id ledger.ID) int {
+		return ledger.CompareIDs(known.Agent, id)
+	})
+	if !ok {
+		c.list = slices.Insert(c.list, i, ledger.Participant{})
 	}
-	c.at[p.Agent] = len(c.list)
-	c.list = append(c.list, p)
+	c.list[i] = p
 }
 
 // prune removes those not seen since before, and says how many there were.
 func (c *interest) prune(before time.Time) int {
 	was := len(c.list)
 	c.list = slices.DeleteFunc(c.list, func(p ledger.Participant) bool { return p.LastSeen.Before(before) })
-	clear(c.at)
-	for i, p := range c.list {
-		c.at[p.Agent] = i
-	}
 	return was - len(c.list)
 }

@@ -22,6 +22,7 @@ type Store struct {
 	onCommit      func() Outcome
 	accounts      map[ledger.AccountID]*account
 	grants        map[ledger.ID]*record
+	loads         int64 // so far
 	byID          index // all grants
 	due           index // live leases of all accounts, soonest to close first
 	ending        index // slots of closed leases of all accounts, soonest to end first
@@ -141,7 +142,7 @@ func (s *Store) apply(scope ledger.Scope, c ledger.Changes) error {
 	for _, p := range c.Participants {
 		of, ok := s.participants[p.Key]
 		if !ok {
-			of = &interest{at: map[ledger.ID]int{}}
+			of = &interest{}
 			s.participants[p.Key] = of
 		}
 		of.put(p)
@@ -169,12 +170,10 @@ func (s *Store) put(g ledger.Grant) {
 	a := s.accounts[g.Account]
 	r, ok := s.grants[g.ID]
 	if ok {
-		a.remove(r)
-		s.due.remove(r)
-		s.ending.remove(r)
+		r.leave()
 	} else {
-		r = &record{}
-		s.grants[g.ID] = r
+		r = newRecord()
+		s.grants[g.ID], a.all[g.ID] = r, r
 	}
 	r.grant, r.tally = g, g.Tally()
 	if !ok {
@@ -182,18 +181,17 @@ func (s *Store) put(g ledger.Grant) {
 	}
 	a.add(r)
 	if g.State == ledger.Live {
-		s.due.add(r)
+		r.join(&s.due)
 	}
 	if r.ends() {
-		s.ending.add(r)
+		r.join(&s.ending)
 	}
 }
 
 func (s *Store) drop(id ledger.ID) {
 	r := s.grants[id]
-	s.accounts[r.grant.Account].remove(r)
-	s.due.remove(r)
-	s.ending.remove(r)
+	r.leave()
+	delete(s.accounts[r.grant.Account].all, id)
 	s.byID.remove(r)
 	delete(s.grants, id)
 }

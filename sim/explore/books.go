@@ -3,6 +3,7 @@ package explore
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"time"
 
@@ -50,11 +51,12 @@ func (s *state) participants(ctx context.Context, b *books) error {
 	})
 }
 
-func wantedBy(list []ledger.Demand) (sum ledger.Units, n int) {
-	for _, d := range list {
-		sum += d.Units
+func wantedBy(list iter.Seq2[ledger.Demand, int]) (sum ledger.Units, n int) {
+	for d, agents := range list {
+		sum += d.Units * ledger.Units(agents)
+		n += agents
 	}
-	return sum, len(list)
+	return sum, n
 }
 
 // oldestFirst is the order in which the rules go through grants.
