@@ -147,7 +147,7 @@ func TestP5UpdatesAreHOT(t *testing.T) {
 	scope := ledger.Scope{Accounts: []ledger.AccountID{id}, Grants: []ledger.ID{a.ID}}
 	for n := range ledger.Units(50) {
 		f.must(f.store.Update(f.Context(), scope, func(b *ledger.Book) error {
-			b.See(id.Key, a.Agent, "eu", n)
+			b.See(id.Key, a.Agent, "eu", n+1) // what it wants is written when it changes
 			_, err := b.Report(ledger.Report{ID: a.ID, Account: id, Agent: a.Agent, Taken: n + 1})
 			return err
 		}))
