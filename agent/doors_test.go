@@ -156,19 +156,23 @@ var doorCases = []struct {
 	}},
 }
 
-// TestDoorsAgree asks both doors the same, each of an agent of its own at the same moment.
+// TestDoorsAgree asks both doors the same, a take also as one of many, each of an agent of its own at the same moment.
 func TestDoorsAgree(t *testing.T) {
 	t.Parallel()
 	for _, tc := range append(doorCases, badCases()) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			var http, grpc []told
+			var http, grpc, httpMany, grpcMany []told
 			inWorld(t, doorsPolicy, func(t *testing.T, w *world) { http = play(t, tc.steps, w.post) })
 			inWorld(t, doorsPolicy, func(t *testing.T, w *world) { grpc = play(t, tc.steps, w.call) })
+			inWorld(t, doorsPolicy, func(t *testing.T, w *world) { httpMany = play(t, tc.steps, w.postMany) })
+			inWorld(t, doorsPolicy, func(t *testing.T, w *world) { grpcMany = play(t, tc.steps, w.callMany) })
 			for i := range http {
-				http[i].header = nil
-				if !reflect.DeepEqual(http[i], grpc[i]) {
-					t.Errorf("%s %s:\nHTTP %+v\ngRPC %+v", tc.steps[i].what, tc.steps[i].body, http[i], grpc[i])
+				http[i].header, httpMany[i].header = nil, nil
+				for name, other := range map[string]told{"gRPC": grpc[i], "HTTP, one of many": httpMany[i], "gRPC, one of many": grpcMany[i]} {
+					if !reflect.DeepEqual(http[i], other) {
+						t.Errorf("%s %s:\nHTTP %+v\n%s %+v", tc.steps[i].what, tc.steps[i].body, http[i], name, other)
+					}
 				}
 			}
 		})
