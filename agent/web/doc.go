@@ -28,7 +28,8 @@
 //     readers could read in two ways is bad input. (TestBadBodiesNameTheField,
 //     TestBadBodiesOfEveryPathNameTheField, FuzzTakeBody, FuzzEveryBody)
 //   - The quick way to read a take reads nothing otherwise than the thorough one, which reads what
-//     is out of the ordinary. (FuzzPlainBodies, TestOrdinaryBodiesAreReadPlainly)
+//     is out of the ordinary, and allocates little. (FuzzPlainBodies, TestOrdinaryBodiesAreReadPlainly,
+//     TestAnOrdinaryTakeAllocatesLittle)
 //   - What is no success is a problem of RFC 9457, with the members of the answer beside it.
 //     (TestAnswersByReason, TestO4OutageIsNot429)
 //   - Who waits no more leaves its place, at any agent; a repeat, and what was served, change nothing.

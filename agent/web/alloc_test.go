@@ -36,26 +36,44 @@ type closer struct{ *strings.Reader }
 
 func (closer) Close() error { return nil }
 
-// BenchmarkTakeHandler is what /v1/take costs without a network: reading the body, asking, and
-// writing the answer.
-func BenchmarkTakeHandler(b *testing.B) {
+// takeAgain returns a request to /v1/take that can be made again and again, without a network.
+func takeAgain(tb testing.TB) (again func(), status *int) {
+	tb.Helper()
 	h, err := web.New(plenty{}, web.Config{})
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	r, err := http.NewRequest(http.MethodPost, "/v1/take", nil)
 	if err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
 	w, text := &discard{header: http.Header{}}, strings.NewReader(body)
 	r.Body = closer{text}
-	b.ReportAllocs()
-	for b.Loop() {
+	return func() {
 		text.Reset(body)
 		clear(w.header)
 		h.ServeHTTP(w, r)
+	}, &w.status
+}
+
+// BenchmarkTakeHandler is what /v1/take costs without a network: reading the body, asking, and
+// writing the answer.
+func BenchmarkTakeHandler(b *testing.B) {
+	again, status := takeAgain(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		again()
 	}
-	if w.status != http.StatusOK {
-		b.Fatalf("status %d", w.status)
+	if *status != http.StatusOK {
+		b.Fatalf("status %d", *status)
+	}
+}
+
+// An ordinary take allocates little: its body and texts, what it asks for, and its headers. (It runs
+// alone: others would be counted too.)
+func TestAnOrdinaryTakeAllocatesLittle(t *testing.T) {
+	again, status := takeAgain(t)
+	if n := testing.AllocsPerRun(100, again); n > 12 || *status != http.StatusOK {
+		t.Errorf("%v allocations, status %d", n, *status)
 	}
 }
