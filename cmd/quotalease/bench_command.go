@@ -79,7 +79,13 @@ What is measured, for --run:
 
 // newStubCommand is the server beside which an agent's doors are measured. The benchmark starts it.
 func newStubCommand(sh *shell) *cobra.Command {
-	cmd := &cobra.Command{Use: "stub", Short: "Serve a stub that says yes to everything", Hidden: true, Args: arguments(0, 0, "none")}
+	cmd := &cobra.Command{
+		Use: "stub", Short: "Serve a stub that says yes", Hidden: true,
+		Long: `Serve takes and Envoy's rate limit service by gRPC, at a free port of this machine, and say yes
+to whatever is asked. The benchmark starts it, to measure agents beside it.`,
+		Example: "  quotalease bench stub",
+		Args:    arguments(0, 0, "none"),
+	}
 	bound := sh.stopWithStdin(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, cancel := bound(cmd.Context())
