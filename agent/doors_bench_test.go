@@ -192,7 +192,7 @@ func webDoor(b *testing.B, a *embed.Agent) http.Handler {
 // would be the machine's.
 func serveGRPC(b *testing.B, a *embed.Agent) net.Listener {
 	b.Helper()
-	return serve(b, rpc.NewServer(a, nil, rls.NewPatient(a, time.Minute).Register).Serve)
+	return serve(b, rpc.NewServer(a, []grpc.ServerOption{rls.Codec()}, rls.NewPatient(a, time.Minute).Register).Serve)
 }
 
 var emptyHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -2,7 +2,6 @@ package agent_test
 
 import (
 	"fmt"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -103,15 +102,7 @@ func TestDoorsAgreeAboutLocalLimits(t *testing.T) {
 	for _, tc := range localCases {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			var http, grpc []told
-			inWorld(t, localPolicy, func(t *testing.T, w *world) { http = play(t, tc.steps, w.post) })
-			inWorld(t, localPolicy, func(t *testing.T, w *world) { grpc = play(t, tc.steps, w.call) })
-			for i := range http {
-				http[i].header = nil
-				if !reflect.DeepEqual(http[i], grpc[i]) {
-					t.Errorf("%s %s:\nHTTP %+v\ngRPC %+v", tc.steps[i].what, tc.steps[i].body, http[i], grpc[i])
-				}
-			}
+			agree(t, localPolicy, tc.steps)
 		})
 	}
 }

@@ -156,22 +156,37 @@ var doorCases = []struct {
 	}},
 }
 
-// TestDoorsAgree asks both doors the same, each of an agent of its own at the same moment.
+// TestDoorsAgree asks both doors the same, a take also as one of many, each of an agent of its own at the same moment.
 func TestDoorsAgree(t *testing.T) {
 	t.Parallel()
 	for _, tc := range append(doorCases, badCases()) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			var http, grpc []told
-			inWorld(t, doorsPolicy, func(t *testing.T, w *world) { http = play(t, tc.steps, w.post) })
-			inWorld(t, doorsPolicy, func(t *testing.T, w *world) { grpc = play(t, tc.steps, w.call) })
-			for i := range http {
-				http[i].header = nil
-				if !reflect.DeepEqual(http[i], grpc[i]) {
-					t.Errorf("%s %s:\nHTTP %+v\ngRPC %+v", tc.steps[i].what, tc.steps[i].body, http[i], grpc[i])
-				}
-			}
+			agree(t, doorsPolicy, tc.steps)
 		})
+	}
+}
+
+// agree plays the same at every door, each before an agent of its own.
+func agree(t *testing.T, policy string, steps []step) {
+	t.Helper()
+	var http []told
+	inWorld(t, policy, func(t *testing.T, w *world) { http = play(t, steps, w.post) })
+	for i := range http {
+		http[i].header = nil
+	}
+	for name, door := range map[string]func(w *world) func(what, body string) told{
+		"gRPC":              func(w *world) func(what, body string) told { return w.call },
+		"HTTP, one of many": func(w *world) func(what, body string) told { return w.postMany },
+		"gRPC, one of many": func(w *world) func(what, body string) told { return w.callMany },
+	} {
+		var others []told
+		inWorld(t, policy, func(t *testing.T, w *world) { others = play(t, steps, door(w)) })
+		for i, other := range others {
+			if other.header = nil; !reflect.DeepEqual(http[i], other) {
+				t.Errorf("%s %s:\nHTTP %+v\n%s %+v", steps[i].what, steps[i].body, http[i], name, other)
+			}
+		}
 	}
 }
 

@@ -113,7 +113,7 @@ func dial(t *testing.T, a interface {
 	l := bufconn.Listen(1 << 16)
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error, 1)
-	go func() { over <- rpc.NewServer(a, nil, rls.New(a).Register).Serve(ctx, l) }()
+	go func() { over <- rpc.NewServer(a, []grpc.ServerOption{rls.Codec()}, rls.New(a).Register).Serve(ctx, l) }()
 	conn, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 	if err != nil {
@@ -250,18 +250,25 @@ func (w *world) post(what, body string) told {
 	w.t.Helper()
 	rec := httptest.NewRecorder()
 	w.http.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/"+what, strings.NewReader(body)))
+	v := w.read(what+" "+body, rec.Code, rec.Body.Bytes())
+	v.header = rec.Header()
+	return v
+}
+
+// read is what a body tells.
+func (w *world) read(question string, code int, body []byte) told {
+	w.t.Helper()
 	var v told
 	var loose struct {
 		Limit, Remaining any
 		Detail           string
 	}
-	if err := json.Unmarshal(rec.Body.Bytes(), &v); err != nil {
-		w.t.Fatalf("%s %s: %s: %v", what, body, rec.Body, err)
+	if err := json.Unmarshal(body, &v); err != nil {
+		w.t.Fatalf("%s: %s: %v", question, body, err)
 	}
-	if err := json.Unmarshal(rec.Body.Bytes(), &loose); err != nil {
+	if err := json.Unmarshal(body, &loose); err != nil {
 		w.t.Fatal(err)
 	}
-	v.header = rec.Header()
 	switch n, isNumber := loose.Limit.(float64); {
 	case isNumber:
 		left, _ := loose.Remaining.(float64)
@@ -273,7 +280,7 @@ func (w *world) post(what, body string) told {
 	if v.Field != "" { // the details of other problems repeat what their members say
 		v.Detail = strings.TrimPrefix(loose.Detail, v.Field+": ")
 	}
-	switch rec.Code {
+	switch code {
 	case 200:
 		v.Outcome = "allowed"
 		if v.Reason != "" && !v.Allowed {
@@ -288,7 +295,7 @@ func (w *world) post(what, body string) told {
 	case 503:
 		v.Outcome, v.Reason = "outage", ""
 	default:
-		w.t.Fatalf("%s %s: status %d", what, body, rec.Code)
+		w.t.Fatalf("%s: status %d", question, code)
 	}
 	return v
 }
@@ -363,6 +370,10 @@ func (v *told) answer(a *pb.TakeReply) {
 	}
 }
 
+var outcomes = map[codes.Code]string{
+	codes.InvalidArgument: "bad", codes.NotFound: "unknown id", codes.ResourceExhausted: "denied", codes.Unavailable: "outage",
+}
+
 func (v *told) judge(t *testing.T, err error) {
 	t.Helper()
 	if err == nil {
@@ -372,9 +383,7 @@ func (v *told) judge(t *testing.T, err error) {
 		}
 		return
 	}
-	v.Outcome = map[codes.Code]string{
-		codes.InvalidArgument: "bad", codes.NotFound: "unknown id", codes.ResourceExhausted: "denied", codes.Unavailable: "outage",
-	}[status.Code(err)]
+	v.Outcome = outcomes[status.Code(err)]
 	if v.Outcome == "" {
 		t.Fatal(err)
 	}

@@ -83,11 +83,16 @@ func Deny(w http.ResponseWriter, headers Headers, d agent.Decision) {
 	if s := d.RetryAfter(); s > 0 {
 		w.Header().Set("Retry-After", strconv.FormatInt(s, 10))
 	}
-	writeProblem(w, http.StatusTooManyRequests, Denial{
+	writeProblem(w, http.StatusTooManyRequests, DenialOf(d))
+}
+
+// DenialOf is what callers read of a denial.
+func DenialOf(d agent.Decision) Denial {
+	return Denial{
 		Problem: Problem{QuotaExceeded, QuotaExceededTitle,
 			http.StatusTooManyRequests, d.Dimension + ": " + Why(d.Reason)},
 		Violated: []string{d.Dimension}, Decision: Of(d),
-	})
+	}
 }
 
 // Why is the reason of a denial or of an outage in words.
@@ -124,11 +129,16 @@ type Outage struct {
 // Unavailable answers a request that got no decision, because of an outage.
 func Unavailable(w http.ResponseWriter, retryIn time.Duration) {
 	w.Header().Set("Retry-After", strconv.FormatInt(agent.RoundUp(retryIn, time.Second), 10))
-	writeProblem(w, http.StatusServiceUnavailable, Outage{
+	writeProblem(w, http.StatusServiceUnavailable, OutageOf(retryIn))
+}
+
+// OutageOf is what callers read of an outage.
+func OutageOf(retryIn time.Duration) Outage {
+	return Outage{
 		Problem: Problem{ReducedCapacity, ReducedCapacityTitle,
 			http.StatusServiceUnavailable, Why(quota.Unavailable)},
 		Reason: quota.Unavailable, RetryAfterMs: agent.RoundUp(retryIn, time.Millisecond),
-	})
+	}
 }
 
 // Refusal is a refusal of a request, and the field it is about.
@@ -139,11 +149,16 @@ type Refusal struct {
 
 // Refuse answers a request that is refused for what it is. field may be empty.
 func Refuse(w http.ResponseWriter, status int, field, allowed string) {
+	writeProblem(w, status, RefusalOf(status, field, allowed))
+}
+
+// RefusalOf is what callers read of a refusal.
+func RefusalOf(status int, field, allowed string) Refusal {
 	detail := allowed
 	if field != "" {
 		detail = field + ": " + allowed
 	}
-	writeProblem(w, status, Refusal{Problem{"about:blank", http.StatusText(status), status, detail}, field})
+	return Refusal{Problem{"about:blank", http.StatusText(status), status, detail}, field}
 }
 
 func writeProblem(w http.ResponseWriter, status int, body any) {
@@ -156,6 +171,21 @@ func JSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	write(w, status, body)
 }
+
+// Allow answers with a decision that is no denial.
+func Allow(w http.ResponseWriter, d agent.Decision) {
+	var room [512]byte
+	text, ok := appendDecision(room[:0], &d)
+	if !ok {
+		JSON(w, http.StatusOK, Of(d))
+		return
+	}
+	w.Header()["Content-Type"] = jsonType
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(append(text, '\n')) // a caller who has left cannot be told
+}
+
+var jsonType = []string{"application/json"} // nobody changes it
 
 func write(w http.ResponseWriter, status int, body any) {
 	text, err := json.Marshal(body)

@@ -7,6 +7,7 @@
 //     wrong with a request is neither. (TestAnswersByReason, TestO4OutageIsNot429)
 //   - Retry-After is rounded up, and missing where no moment is known or would help.
 //     (TestH1RetryAfterRoundsUp, TestR1_3TooLargeSaysTheLargest)
+//   - An allowance that is written without reflection is the same text. (TestDecisionsAreWrittenAlike)
 //   - Headers describe the limit that decided, and no number in them is negative.
 //     (TestH3HeadersDescribeTheDenier, TestH4NothingIsNegative, TestR4_1HeadersOnRequest)
 package answer

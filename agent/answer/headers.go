@@ -25,8 +25,8 @@ func (h Headers) Describe(head http.Header, d agent.Decision) {
 	if h == Off || !ok {
 		return
 	}
-	head.Set("RateLimit-Policy", policy)
-	head.Set("RateLimit", left)
+	values := []string{policy, left}
+	head["Ratelimit-Policy"], head["Ratelimit"] = values[:1:1], values[1:] // as http.Header spells them
 	if h != XRateLimit {
 		return
 	}

@@ -7,6 +7,10 @@
 //   - Both doors give the same answer to the same question: allowed, denied, repeated, or a
 //     request that makes no sense, whose field is named and which reaches no key. (TestDoorsAgree,
 //     TestDoorsAgreeAboutLocalLimits)
+//   - Of many requests in one call each has the answer that it would have by itself, and those that
+//     wait do so together; too many are refused, and nothing is charged.
+//     (TestManyTakesAreAnsweredEachByItself, TestManyTakesWaitTogether, TestManyTakesAreAnsweredInTime,
+//     TestTooManyTakesAreRefused)
 //   - In an outage every question that needs the ledger is answered with an outage; work that
 //     runs is renewed and ends all the same. (TestO4EveryQuestionInAnOutage)
 //   - A quota that is spent denies only what draws on it; of several keys one that denies is

@@ -15,16 +15,23 @@ func RateLimit(d agent.Decision) (policy, left string, ok bool) {
 	if d.Limit.Unlimited || d.PolicyVersion == 0 {
 		return "", "", false
 	}
-	name := `"` + d.Dimension + `"`
-	policy = name + ";q=" + integer(max(0, int64(d.Limit.Units)))
+	var room [160]byte
+	text := append(appendName(room[:0], d.Dimension), ";q="...)
+	text = appendInteger(text, max(0, int64(d.Limit.Units)))
 	if w := agent.RoundUp(d.Window, time.Second); w > 0 {
-		policy += ";w=" + integer(w)
+		text = appendInteger(append(text, ";w="...), w)
 	}
-	left = name + ";r=" + integer(max(0, int64(d.Remaining)))
+	policy = string(text)
+	text = append(appendName(text[:0], d.Dimension), ";r="...)
+	text = appendInteger(text, max(0, int64(d.Remaining)))
 	if t := More(d); t > 0 {
-		left += ";t=" + integer(t)
+		text = appendInteger(append(text, ";t="...), t)
 	}
-	return policy, left, true
+	return policy, string(text), true
+}
+
+func appendName(text []byte, name string) []byte {
+	return append(append(append(text, '"'), name...), '"')
 }
 
 // More is the seconds until there is more quota: for who was denied the moment to come back,
@@ -40,4 +47,6 @@ func More(d agent.Decision) int64 {
 // shown as it: no caller comes near.
 const maxInteger = 999_999_999_999_999
 
-func integer(n int64) string { return strconv.FormatInt(min(n, maxInteger), 10) }
+func appendInteger(text []byte, n int64) []byte {
+	return strconv.AppendInt(text, min(n, maxInteger), 10)
+}

@@ -16,6 +16,7 @@ import (
 // Agent decides. *agent.Agent is one.
 type Agent interface {
 	Take(ctx context.Context, tenant, dimension string, cost int64) (agent.Decision, error)
+	TakeHeld(tenant, dimension string, cost int64) (agent.Decision, bool)
 	TakeOnce(ctx context.Context, id, tenant, dimension string, cost int64) (agent.Decision, error)
 	TakeAll(ctx context.Context, tenant string, takes []core.DimensionCost) (agent.Decision, error)
 	TakeAllOnce(ctx context.Context, id, tenant string, takes []core.DimensionCost) (agent.Decision, error)

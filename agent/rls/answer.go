@@ -34,9 +34,9 @@ var units = map[quota.Every]rlspb.RateLimitResponse_RateLimit_Unit{
 
 // respond writes what was decided.
 func respond(rules *core.Descriptors, items []item, v verdict) *rlspb.RateLimitResponse {
-	r := &rlspb.RateLimitResponse{OverallCode: codeOK}
+	r := &rlspb.RateLimitResponse{OverallCode: codeOK, Statuses: make([]*rlspb.RateLimitResponse_DescriptorStatus, len(items))}
 	for i := range items {
-		r.Statuses = append(r.Statuses, items[i].status(rules))
+		r.Statuses[i] = items[i].status(rules)
 	}
 	if v.over {
 		r.OverallCode = codeOver
@@ -133,24 +133,25 @@ func short(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
 // headersOf are the headers that every door sends.
 func headersOf(v verdict) []*corepb.HeaderValue {
-	var headers []*corepb.HeaderValue
-	add := func(name, value string) {
-		headers = append(headers, &corepb.HeaderValue{Key: name, Value: value})
-	}
+	var pairs [5][2]string
+	all := pairs[:0]
 	if policy, left, ok := door.RateLimit(v.decision); ok {
-		add("ratelimit-policy", policy)
-		add("ratelimit", left)
+		all = append(all, [2]string{"ratelimit-policy", policy}, [2]string{"ratelimit", left})
 	}
 	if v.reason != quota.Allowed {
-		add("x-quota-reason", string(v.reason))
+		all = append(all, [2]string{"x-quota-reason", string(v.reason)})
 	}
-	if !v.over {
-		return headers
+	if v.over {
+		if s := v.decision.RetryAfter(); s > 0 {
+			all = append(all, [2]string{"retry-after", strconv.FormatInt(s, 10)})
+		}
+		all = append(all, [2]string{"content-type", "application/problem+json"})
 	}
-	if s := v.decision.RetryAfter(); s > 0 {
-		add("retry-after", strconv.FormatInt(s, 10))
+	values, headers := make([]corepb.HeaderValue, len(all)), make([]*corepb.HeaderValue, len(all))
+	for i, pair := range all {
+		values[i].Key, values[i].Value = pair[0], pair[1]
+		headers[i] = &values[i]
 	}
-	add("content-type", "application/problem+json")
 	return headers
 }
 

@@ -183,18 +183,25 @@ func settled(d agent.Decision, err error, key quota.Key) (agent.Decision, error)
 // watch takes what is in shadow, each by itself and side by side: who waits for a lease of one
 // keeps none of the others from being counted.
 func watch(ctx context.Context, a Agent, items []item) {
-	if ctx.Err() != nil { // the enforced ones used up the time
-		late, done := context.WithTimeout(context.WithoutCancel(ctx), leastPatience)
-		defer done()
-		ctx = late
-	}
-	var wg sync.WaitGroup
+	var shadow []*item
 	for i := range items {
 		it := &items[i]
 		if !it.counted() || !it.rule.Shadow || it.back || it.refused != "" {
 			it.over = it.over || it.refused != ""
 			continue
 		}
+		shadow = append(shadow, it)
+	}
+	if len(shadow) == 0 {
+		return
+	}
+	if ctx.Err() != nil { // the enforced ones used up the time
+		late, done := context.WithTimeout(context.WithoutCancel(ctx), leastPatience)
+		defer done()
+		ctx = late
+	}
+	var wg sync.WaitGroup
+	for _, it := range shadow {
 		wg.Go(func() { it.watched(ctx, a) })
 	}
 	wg.Wait()

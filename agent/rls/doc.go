@@ -33,5 +33,8 @@
 //     TestPatienceEndsWithTheAnswer)
 //   - A request that makes no sense names its part, and the agent is not asked.
 //     (TestMalformedRequestsNameTheirPart, FuzzShouldRateLimit)
+//   - Messages that are read and written without reflection are the same messages, and whatever is
+//     out of the ordinary is left to gRPC's own codec. (FuzzReadRequest, TestOrdinaryRequestsAreReadByHand,
+//     TestResponsesAreWrittenAlike, TestTextThatIsNoTextIsNotWritten)
 //   - Negative hits charge nothing and give nothing back. (TestNegativeHitsMoveNothing)
 package rls

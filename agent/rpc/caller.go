@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/quotalease/quotalease/agent/identity"
+	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
@@ -61,7 +62,7 @@ func admit(ctx context.Context, v *identity.Verifier, method string, req any) (c
 		return nil, status.Error(codes.Unauthenticated, err.Error())
 	}
 	if err := own(caller, req); err != nil {
-		return nil, errorStatusOfOthers(err)
+		return nil, ErrorStatus(quota.Key{}, err)
 	}
 	return context.WithValue(ctx, callerKey{}, caller), nil
 }
@@ -73,7 +74,7 @@ func own(caller string, req any) error {
 		return nil
 	}
 	field := m.ProtoReflect().Descriptor().Fields().ByName("tenant")
-	if field == nil { // as of a settle, whose id says whose it is
+	if field == nil { // as of a settle, whose id says whose it is, and of many takes, each of which is held to it
 		return nil
 	}
 	tenant, err := identity.Own(caller, m.ProtoReflect().Get(field).String())

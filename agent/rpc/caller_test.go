@@ -94,6 +94,17 @@ func TestVerifiedCallersTakeForThemselves(t *testing.T) {
 	if want := []string{"acme export t-1", "acme export t-1"}; !slices.Equal(f.left, want) {
 		t.Errorf("left %q, want %q", f.left, want)
 	}
+	many, err := client.TakeMany(known, &pb.TakeManyRequest{Takes: []*pb.TakeRequest{
+		{Dimension: "calls"}, {Tenant: "other", Dimension: "calls"}, {Tenant: "acme", Dimension: "calls"},
+	}})
+	if err != nil || len(f.calls()) != 4 || f.calls()[3] != (asked{"acme", "calls", 1}) {
+		t.Errorf("many: %v, asked %v", err, f.calls())
+	}
+	for i, r := range many.GetResults() {
+		if f := r.GetFault(); (i == 1) != (codes.Code(f.GetCode()) == codes.PermissionDenied && f.GetField() == "tenant") || (i == 1) == r.GetAnswer().GetAllowed() {
+			t.Errorf("many, %d: %v", i, r)
+		}
+	}
 	one := int64(1)
 	if _, err := client.Settle(known, &pb.SettleRequest{Id: "r-1", Actual: &one}); err != nil {
 		t.Errorf("settle one's own: %v", err)

@@ -9,6 +9,8 @@
 //   - A denial is RESOURCE_EXHAUSTED and carries the whole answer, with RetryInfo only when a
 //     moment is known. (TestDenialsCarryTheWholeAnswer)
 //   - Whatever it is asked, it answers as the HTTP door does. (TestDoorsAgree)
+//   - Many takes in one call are answered each by itself, and wait together.
+//     (TestManyTakesAreAnsweredEachByItself, TestManyTakesWaitTogether, TestManyTakesAreAnsweredInTime)
 //   - An outage is UNAVAILABLE, never a denial, and says when to come back.
 //     (TestO4OutageIsUnavailable)
 //   - A request that makes no sense is INVALID_ARGUMENT, names its field, and the agent is

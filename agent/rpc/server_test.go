@@ -72,6 +72,11 @@ func (f *fakeTaker) Take(ctx context.Context, tenant, dimension string, cost int
 	return d, f.err
 }
 
+// TakeHeld has nothing in hand.
+func (f *fakeTaker) TakeHeld(string, string, int64) (agent.Decision, bool) {
+	return agent.Decision{}, false
+}
+
 func (f *fakeTaker) TakeOnce(ctx context.Context, id, tenant, dimension string, cost int64) (agent.Decision, error) {
 	f.mu.Lock()
 	f.ids = append(f.ids, id)

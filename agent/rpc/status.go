@@ -15,6 +15,7 @@ import (
 
 	"github.com/quotalease/quotalease/agent"
 	"github.com/quotalease/quotalease/agent/door"
+	"github.com/quotalease/quotalease/agent/identity"
 	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
@@ -42,34 +43,54 @@ func DeniedStatus(what, tenant string, d agent.Decision) error {
 	return withDetails(codes.ResourceExhausted, fmt.Sprintf("%s %s: %s", what, key, d.Reason), details...)
 }
 
-// ErrorStatus is the status of a request that got no decision.
-func ErrorStatus(key quota.Key, err error) error {
+// cause is why a request got no decision.
+type cause struct {
+	code    codes.Code
+	field   *quota.FieldError // that is wrong with the request; nil: none
+	retryIn time.Duration     // of an outage
+}
+
+func causeOf(err error) cause {
 	var unknown *agent.UnknownIDError
 	var field *quota.FieldError
 	retryIn, outage := door.Outage(err)
 	switch {
 	case errors.As(err, &unknown):
-		return withDetails(codes.NotFound, err.Error(), badField(&unknown.FieldError))
+		return cause{code: codes.NotFound, field: &unknown.FieldError}
+	case errors.Is(err, identity.ErrOthers) && errors.As(err, &field):
+		return cause{code: codes.PermissionDenied, field: field}
 	case errors.As(err, &field):
-		return withDetails(codes.InvalidArgument, err.Error(), badField(field))
+		return cause{code: codes.InvalidArgument, field: field}
 	case outage:
-		return withDetails(codes.Unavailable, err.Error(),
-			infoOf(key, quota.Unavailable), &errdetails.RetryInfo{RetryDelay: durationpb.New(retryIn)})
+		return cause{code: codes.Unavailable, retryIn: retryIn}
 	case errors.Is(err, context.Canceled):
-		return status.Error(codes.Canceled, err.Error())
+		return cause{code: codes.Canceled}
 	case errors.Is(err, context.DeadlineExceeded):
-		return status.Error(codes.DeadlineExceeded, err.Error())
+		return cause{code: codes.DeadlineExceeded}
 	}
-	return status.Error(codes.Internal, err.Error())
+	return cause{code: codes.Internal}
 }
 
-// errorStatusOfOthers is the status of a request for another's quota than the caller's.
-func errorStatusOfOthers(err error) error {
-	var field *quota.FieldError
-	if !errors.As(err, &field) {
-		return status.Error(codes.PermissionDenied, err.Error())
+// ErrorStatus is the status of a request that got no decision.
+func ErrorStatus(key quota.Key, err error) error {
+	switch c := causeOf(err); {
+	case c.field != nil:
+		return withDetails(c.code, err.Error(), badField(c.field))
+	case c.code == codes.Unavailable:
+		return withDetails(c.code, err.Error(), infoOf(key, quota.Unavailable), &errdetails.RetryInfo{RetryDelay: durationpb.New(c.retryIn)})
+	default:
+		return status.Error(c.code, err.Error())
 	}
-	return withDetails(codes.PermissionDenied, err.Error(), badField(field))
+}
+
+// faultOf says the same of one of many.
+func faultOf(err error) *pb.TakeFault {
+	c := causeOf(err)
+	f := &pb.TakeFault{Code: int32(c.code), Message: err.Error(), RetryAfterMs: agent.RoundUp(c.retryIn, time.Millisecond)}
+	if c.field != nil {
+		f.Field, f.Allowed = c.field.Field, c.field.Allowed
+	}
+	return f
 }
 
 func badField(field *quota.FieldError) *errdetails.BadRequest {
@@ -96,16 +117,20 @@ func withDetails(code codes.Code, message string, details ...protoadapt.MessageV
 
 // replyOf is a decision on the wire.
 func replyOf(d agent.Decision) *pb.TakeReply {
-	reply := &pb.TakeReply{
-		Allowed: d.Allowed, Reason: string(d.Reason), Dimension: d.Dimension, Limit: int64(d.Limit.Units), Remaining: max(0, int64(d.Remaining)),
-		RetryAfterMs: agent.RoundUp(d.RetryIn, time.Millisecond), PolicyVersion: d.PolicyVersion, Shadow: d.Shadow,
-		Largest: int64(d.Largest), ResetMs: agent.RoundUp(d.Reset, time.Millisecond),
-	}
+	reply := &pb.TakeReply{}
+	writeReply(reply, &d)
+	return reply
+}
+
+func writeReply(reply *pb.TakeReply, d *agent.Decision) {
+	reply.Allowed, reply.Reason, reply.Dimension, reply.Shadow = d.Allowed, string(d.Reason), d.Dimension, d.Shadow
+	reply.Limit, reply.Remaining, reply.Largest = int64(d.Limit.Units), max(0, int64(d.Remaining)), int64(d.Largest)
+	reply.RetryAfterMs, reply.ResetMs = agent.RoundUp(d.RetryIn, time.Millisecond), agent.RoundUp(d.Reset, time.Millisecond)
+	reply.PolicyVersion = d.PolicyVersion
 	if d.Limit.Unlimited {
 		reply.Limit = -1
 	}
 	if t := d.Ticket; t != nil {
 		reply.Ticket = &pb.Ticket{Id: t.ID, Place: t.Place, RetryAfterMs: agent.RoundUp(t.RetryIn, time.Millisecond), ExpiresMs: t.Expires.Milliseconds()}
 	}
-	return reply
 }

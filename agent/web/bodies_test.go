@@ -62,6 +62,11 @@ func (w *willing) Take(_ context.Context, tenant, dimension string, cost int64) 
 	return w.heard("take", plainBody{Tenant: tenant, Dimension: dimension, Cost: cost})
 }
 
+func (w *willing) TakeHeld(tenant, dimension string, cost int64) (agent.Decision, bool) {
+	d, err := w.heard("take", plainBody{Tenant: tenant, Dimension: dimension, Cost: cost})
+	return d, err == nil
+}
+
 func (w *willing) TakeOnce(_ context.Context, id, tenant, dimension string, cost int64) (agent.Decision, error) {
 	return w.heard("take", plainBody{ID: id, Tenant: tenant, Dimension: dimension, Cost: cost})
 }
@@ -190,6 +195,12 @@ func TestBadBodiesOfEveryPathNameTheField(t *testing.T) {
 		{"leave", `{"operation":"export","ticket":"t-1"}`, "tenant", "1 to 256 bytes of UTF-8 without control characters"},
 		{"leave", `{"tenant":"acme","operation":"export","ticket":"t-1","times":1}`, "times", "not a field; fields are tenant, operation and ticket"},
 		{"release", `{"id":"p-1"}` + strings.Repeat(" ", 64<<10), "body", "at most 65536 bytes"},
+		{"takes", `{}`, "takes", "a list of 1 to 100 requests"},
+		{"takes", `{"takes":[]}`, "takes", "a list of 1 to 100 requests"},
+		{"takes", `{"takes":{"tenant":"acme","dimension":"calls"}}`, "takes", "a list of 1 to 100 requests"},
+		{"takes", `{"takes":[` + strings.Repeat("1,", 100) + `1]}`, "takes", "a list of 1 to 100 requests"},
+		{"takes", `{"takes":[` + fieldsHead + `}],"id":"x"}`, "id", "not a field; fields are takes"},
+		{"takes", `[` + fieldsHead + `}]`, "body", `one JSON object in UTF-8: {"takes": list of requests}`},
 	} {
 		a := &willing{}
 		w := postTo(t, a, tc.what, tc.body)

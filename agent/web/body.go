@@ -27,16 +27,25 @@ type field struct {
 
 // readBody reads the one JSON object of a request into what its fields write to.
 func readBody(w http.ResponseWriter, r *http.Request, fields []field) error {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := bodyOf(w, r)
 	if err != nil {
-		var large *http.MaxBytesError
-		allowed := "sent whole, in time"
-		if errors.As(err, &large) {
-			allowed = "at most " + strconv.Itoa(maxBody) + " bytes"
-		}
-		return &quota.FieldError{Field: "body", Allowed: allowed}
+		return err
 	}
 	return readObject(body, "body", "", fields)
+}
+
+// bodyOf is all that a request brings.
+func bodyOf(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err == nil {
+		return body, nil
+	}
+	var large *http.MaxBytesError
+	allowed := "sent whole, in time"
+	if errors.As(err, &large) {
+		allowed = "at most " + strconv.Itoa(maxBody) + " bytes"
+	}
+	return nil, &quota.FieldError{Field: "body", Allowed: allowed}
 }
 
 // readObject is stricter than a JSON reader: names are compared exactly and may appear once,
@@ -105,6 +114,9 @@ func names(fields []field) string {
 		parts[i] = f.name
 	}
 	last := len(parts) - 1
+	if last == 0 {
+		return parts[0]
+	}
 	return strings.Join(parts[:last], ", ") + " and " + parts[last]
 }
 

@@ -77,9 +77,21 @@ func TestVerifiedCallersTakeForThemselves(t *testing.T) {
 	}
 }
 
+// One of many is held to its caller by itself.
+func TestVerifiedCallersTakeManyForThemselves(t *testing.T) {
+	t.Parallel()
+	a := &willing{}
+	const allowed = `{"allowed":true,"reason":"","dimension":"calls","limit":5,"remaining":4,"retry_after_ms":0,"policy_version":1,"shadow":false,"reset_ms":0}`
+	expect(t, verifiedPost(t, a, "takes", `{"takes":[{"dimension":"calls"},{"tenant":"other","dimension":"calls"},{"tenant":"acme","dimension":"calls"}]}`, "X-Api-Key", apiKey), 200,
+		`{"results":[`+allowed+`,{"type":"about:blank","title":"Forbidden","status":403,"detail":"tenant: the caller's own, or left out","field":"tenant"},`+allowed+`]}`, nil)
+	if len(a.asked) != 2 || a.last.Tenant != "acme" {
+		t.Errorf("asked %v, last for %q", a.asked, a.last.Tenant)
+	}
+}
+
 func TestCallersWithoutIdentityAre401(t *testing.T) {
 	t.Parallel()
-	bodies := map[string]string{"settle": `{"id":"r-1","actual":1}`, "take": `{"tenant":"acme","dimension":"calls"}`, "release": "not even JSON"}
+	bodies := map[string]string{"settle": `{"id":"r-1","actual":1}`, "take": `{"tenant":"acme","dimension":"calls"}`, "release": "not even JSON", "takes": `{"takes":[{"tenant":"acme","dimension":"calls"}]}`}
 	for what, body := range bodies {
 		for _, pairs := range [][]string{nil, {"X-Api-Key", apiKey + "x"}, {web.TenantHeader, "acme", "X-Forwarded-For", "127.0.0.1"}} {
 			a := &willing{}

@@ -21,10 +21,15 @@
 //     TestAWaitingAcquireIsServedWhenWorkEnds)
 //   - Reservations and permits have one answer each, with the id that ends them.
 //     (TestAnswersOfReservationsAndSlots)
+//   - Of many takes in one request each is answered as by itself. (TestManyTakesAreAnsweredEachByItself,
+//     TestDoorsAgree, TestVerifiedCallersTakeManyForThemselves)
 //   - A peek gets an answer, not a denial. (TestA5PeekIsAnsweredNotDenied)
 //   - Bad input names the field and what is allowed, and the agent is never asked. What JSON
 //     readers could read in two ways is bad input. (TestBadBodiesNameTheField,
 //     TestBadBodiesOfEveryPathNameTheField, FuzzTakeBody, FuzzEveryBody)
+//   - The quick way to read a take reads nothing otherwise than the thorough one, which reads what
+//     is out of the ordinary, and allocates little. (FuzzPlainBodies, TestOrdinaryBodiesAreReadPlainly,
+//     TestAnOrdinaryTakeAllocatesLittle)
 //   - What is no success is a problem of RFC 9457, with the members of the answer beside it.
 //     (TestAnswersByReason, TestO4OutageIsNot429)
 //   - Who waits no more leaves its place, at any agent; a repeat, and what was served, change nothing.

@@ -49,6 +49,11 @@ func (f *fakeAgent) Take(_ context.Context, tenant, dimension string, cost int64
 	return d, f.err
 }
 
+// TakeHeld has nothing in hand.
+func (f *fakeAgent) TakeHeld(string, string, int64) (agent.Decision, bool) {
+	return agent.Decision{}, false
+}
+
 func (f *fakeAgent) TakeOnce(ctx context.Context, id, tenant, dimension string, cost int64) (agent.Decision, error) {
 	f.mu.Lock()
 	f.ids = append(f.ids, id)

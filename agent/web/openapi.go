@@ -185,7 +185,7 @@ func named(name string, s schema) schema {
 	full := maps.Clone(s)
 	about := memberWords[name]
 	maps.Copy(full, about.form)
-	if about.words != "" {
+	if about.words != "" && full["description"] == nil {
 		full["description"] = about.words
 	}
 	return full

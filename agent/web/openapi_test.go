@@ -199,6 +199,8 @@ var questions = []question{
 	asks("take", `{"tenant":"acme","dimension":"exprots"}`, 400),
 	asks("take", `{"tenant":"acme","operation":"export","times":5}`, 429),
 	asks("take", `{"tenant":"acme","operation":"export","ticket":"018f3c3e-0000-7000-8000-000000000000"}`, 404),
+	asks("takes", `{"takes":[{"tenant":"acme","dimension":"views"},{"tenant":"acme","dimension":"exports","cost":10},{"tenant":"acme","dimension":"exprots"},{"tenant":"acme","operation":"export","ticket":"018f3c3e-0000-7000-8000-000000000000"}]}`, 200),
+	asks("takes", `{"takes":[]}`, 400),
 	asks("reserve", `{"tenant":"acme","dimension":"exports","estimate":100,"maximum":true}`, 429),
 	asks("reserve", `{"tenant":"acme","dimension":"tokens","estimate":100}`, 200),
 	asks("settle", `{"id":"$","actual":7}`, 200),
@@ -227,6 +229,7 @@ var questions = []question{
 
 var inAnOutage = []question{
 	asks("take", `{"tenant":"acme","dimension":"exports"}`, 503),
+	asks("takes", `{"takes":[{"tenant":"acme","dimension":"exports"}]}`, 200),
 	asks("reserve", `{"tenant":"acme","dimension":"tokens","estimate":100}`, 503),
 	asks("acquire", `{"tenant":"acme","dimension":"jobs"}`, 503),
 	asks("leave", `{"tenant":"acme","operation":"export","ticket":"018f3c3e-0000-7000-8000-000000000000"}`, 503),

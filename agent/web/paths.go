@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -32,6 +33,9 @@ var paths = []path{
 	{name: "/v1/take", method: http.MethodPost, serve: (*handler).take, body: "Take", fields: inTurnFields(new(door.Request)), needs: anyTake,
 		does: "Take a cost from a quota, from several, or what an operation draws on: all or none. A cost of 0 asks and charges nothing.",
 		ok:   answer.Decision{}, answers: inTurn},
+	{name: "/v1/takes", method: http.MethodPost, serve: (*handler).takeMany, body: "Takes", fields: manyFields(new([]json.RawMessage)), needs: [][]string{{"takes"}},
+		does: "Take many times with one request: each take is answered by itself, whatever becomes of the others. Those that have to wait do so together.",
+		ok:   takenMany{}, answers: together},
 	{name: "/v1/reserve", method: http.MethodPost, serve: (*handler).reserve, body: "Reserve",
 		fields: reserveFields(new(door.Reservation), new(*int64)), needs: [][]string{{"dimension", "estimate"}},
 		does: "Take an estimate of a cost that is not known yet. It is settled within an hour, at the same agent.",
@@ -69,11 +73,12 @@ var paths = []path{
 }
 
 // What is said of a request that takes, of one that may bring a ticket, of one that cannot be denied,
-// and of one that names what was taken by its id.
+// of one that names what was taken by its id, and of one that holds others.
 var (
 	deciding = map[int]any{400: answer.Refusal{}, 401: answer.Refusal{}, 403: answer.Refusal{}, 429: answer.Denial{}, 500: answer.Refusal{}, 503: answer.Outage{}}
 	inTurn   = map[int]any{400: answer.Refusal{}, 401: answer.Refusal{}, 403: answer.Refusal{}, 404: answer.Refusal{}, 429: answer.Denial{}, 500: answer.Refusal{}, 503: answer.Outage{}}
 	asking   = map[int]any{400: answer.Refusal{}, 401: answer.Refusal{}, 403: answer.Refusal{}, 500: answer.Refusal{}, 503: answer.Outage{}}
+	together = map[int]any{400: answer.Refusal{}, 401: answer.Refusal{}, 403: answer.Refusal{}}
 	naming   = map[int]any{400: answer.Refusal{}, 401: answer.Refusal{}, 403: answer.Refusal{}, 404: answer.Refusal{}, 500: answer.Refusal{}, 503: answer.Outage{}}
 )
 

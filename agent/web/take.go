@@ -13,9 +13,12 @@ import (
 // take answers POST /v1/take. A denied take is 429, so that a caller who looks at nothing
 // else is stopped; a denied peek is 200 with allowed false: it asked, and here is the answer.
 func (h *handler) take(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Cache-Control", "no-store")
+	w.Header()["Cache-Control"] = noStore
 	var req door.Request
-	err := readBody(w, r, inTurnFields(&req))
+	body, err := bodyOf(w, r)
+	if err == nil {
+		err = readTake(body, "body", &req)
+	}
 	if err == nil {
 		err = own(r, &req.Tenant)
 	}
@@ -31,8 +34,20 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request) {
 		answer.Deny(w, h.headers, d)
 	default:
 		h.headers.Describe(w.Header(), d)
-		answer.JSON(w, http.StatusOK, answer.Of(d))
+		answer.Allow(w, d)
 	}
+}
+
+// noStore is a header that no answer goes without, and that nobody changes.
+var noStore = []string{"no-store"}
+
+// readTake reads a take; whole names it in a refusal.
+func readTake(text []byte, whole string, req *door.Request) error {
+	if readPlain(text, req) {
+		return nil
+	}
+	*req = door.Request{}
+	return readObject(text, whole, "", inTurnFields(req))
 }
 
 // inTurnFields are those of a take, which may be of a caller who waits its turn.

@@ -61,6 +61,7 @@ var memberWords = map[string]about{
 	"retry_after_ms":    {words: "when to come back, rounded up; 0: no moment is known"},
 	"policy_version":    {words: "that decided; 0: the limit is not known yet"},
 	"shadow":            {words: "the limit is only watched: the reason is what would have been said"},
+	"results":           {words: "of each take, in their order, the body with which /v1/take would have answered", form: schema{"items": schema{"anyOf": []schema{refTo("Decision"), refTo("Denial"), refTo("Outage"), refTo("Refusal")}}}},
 	"reset_ms":          {words: "until the window ends, rounded up; 0: never, or not known"},
 	"largest":           {words: "with too_large: the largest cost that can pass"},
 	"expires_ms":        {words: "until the permit lapses, unless it is renewed"},
@@ -92,7 +93,7 @@ var headerWords = map[string]about{
 }
 
 var statusWords = map[int]string{
-	http.StatusOK:                  "allowed, or done; a cost of 0 is answered with 200 whatever the answer is, but for /v1/check",
+	http.StatusOK:                  "allowed, or done; a cost of 0 is answered with 200 whatever the answer is, but for /v1/check; of /v1/takes each result speaks for itself",
 	http.StatusBadRequest:          "the request makes no sense: its field is named, and nothing was charged",
 	http.StatusUnauthorized:        "nobody knows whose the request is",
 	http.StatusForbidden:           "not this caller's to ask; with style=nginx whatever is not allowed",

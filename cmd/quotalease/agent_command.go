@@ -27,6 +27,7 @@ type agentFlags struct {
 	maxKeys                  int
 	stopTimeout              time.Duration
 	patience                 time.Duration
+	pprof                    bool
 	identity                 identityFlags
 }
 
@@ -58,6 +59,7 @@ address that others can reach needs TLS, --verified-callers and such a source.`,
 	flags.StringVar(&f.stateDir, "state-dir", "", "directory in which the terms of policy and the names of hot keys are kept for the next start (default none)")
 	flags.DurationVar(&f.patience, "rls-patience", rls.Patience, "longest that Envoy's rate limit service waits for a lease; below Envoy's own timeout")
 	flags.IntVar(&f.maxKeys, "max-keys", 1_000_000, "keys held at most")
+	pprofFlag(flags, &f.pprof)
 	f.identity.register(flags)
 	bound := sh.stopWithStdin(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -120,7 +122,7 @@ func (sh *shell) runAgent(ctx context.Context, f agentFlags) error {
 	var watching sync.WaitGroup
 	watching.Go(func() { known.watch(inner) })
 	defer watching.Wait()
-	err = open.serve(ctx, rpc.NewServer(a, known.options(f.identity.verifiedCallers), rls.NewPatient(a, f.patience).Register).Serve, handler)
+	err = open.serve(ctx, rpc.NewServer(a, append(known.options(f.identity.verifiedCallers), rls.Codec()), rls.NewPatient(a, f.patience).Register).Serve, withProfiles(f.pprof, handler))
 	stop()
 	if runErr := <-running; runErr != nil && err == nil {
 		err = fmt.Errorf("run the agent: %w", runErr)

@@ -88,7 +88,7 @@ var foreign = []struct {
 }{
 	{"github.com/jackc/pgx", []string{"ledger/postgres", "ledger/ledgertest", "migrations", "controlplane/policy/pglog", "cmd"}},
 	{"github.com/pressly/goose", []string{"migrations"}},
-	{"github.com/envoyproxy/go-control-plane", []string{"agent/rls"}},
+	{"github.com/envoyproxy/go-control-plane", []string{"agent/rls", "cmd/quotalease/bench"}},
 	{"google.golang.org/grpc", []string{"agent/rpc", "agent/rls", "agent/grpcquota", "agent/agenttest", "controlplane/rpc", "proto", "cmd"}},
 	{"github.com/go-jose/go-jose", []string{"agent/identity"}},
 	{"github.com/spf13/cobra", []string{"cmd"}},

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quotalease/quotalease/cmd/quotalease/bench"
 	"github.com/quotalease/quotalease/ledger/ledgertest"
@@ -19,7 +21,7 @@ func TestBenchSaysWhatMayBeMeasured(t *testing.T) {
 		{"--time", "1us", "--time: 1µs; allowed: 1ms to 1h"},
 		{"--keys", "999", "--keys: 999; allowed: 1,000 to 1,000,000"},
 		{"--run", "(", "allowed: a regular expression"},
-		{"--run", "nothing like it", `allowed: what matches one of: one hot key, 10,000 keys, alone, exact lane, steady, growth: decisions, growth: agents, growth: keys, growth: tenants, growth: window edge, growth: restart`},
+		{"--run", "nothing like it", `allowed: what matches one of: one hot key, 10,000 keys, alone, exact lane, rate limit service, rate limit service at 8,000/s, take by gRPC, steady, growth: decisions, growth: agents, growth: keys, growth: tenants, growth: window edge, growth: restart`},
 		{"--data-dir", "d", "allowed: only for a private Postgres"},
 	} {
 		r := c.run(t, "bench", x.flag, x.value)
@@ -61,4 +63,24 @@ func TestBenchShowsATableJSONAndAPage(t *testing.T) {
 	r = c.run(t, "bench", "--run", "growth: tenants", "--rounds", "1", "--time", "20ms")
 	r.expect(t, exitDone)
 	wantText(t, "what grows", r.out, "SIZE", "1,000  tenants of 1,000 keys", "TAKE P99 MS")
+}
+
+func TestDoorsAreMeasuredBesideAStub(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts agents and stubs")
+	}
+	r, err := bench.Run(t.Context(), bench.Options{DatabaseURL: ledgertest.Empty(t), Program: os.Args[0], Tenants: 50, Rounds: 1, Time: 100 * time.Millisecond,
+		Run: regexp.MustCompile("^rate limit|^take by"), Say: func(string) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range r.Results {
+		if x.Median.PerSecond <= 0 || x.Median.P50ms <= 0 || x.Median.P99ms < x.Median.P50ms {
+			t.Errorf("%s, %s: %+v", x.Scene, x.Subject, x.Median)
+		}
+	}
+	if len(r.Results) != 7 || len(r.Figures) < 5 {
+		t.Errorf("%d results, %d figures", len(r.Results), len(r.Figures))
+	}
 }

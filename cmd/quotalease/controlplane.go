@@ -21,6 +21,7 @@ import (
 type controlFlags struct {
 	grpc, http, policyDir       string
 	connections                 int
+	pprof                       bool
 	retention, accountRetention time.Duration
 }
 
@@ -48,6 +49,7 @@ identities are checked.`,
 	flags.IntVar(&f.connections, "database-connections", 8, "connections to Postgres at most")
 	flags.DurationVar(&f.retention, "retention", standard.Retention, "how long ids, settled grants and the journal are kept")
 	flags.DurationVar(&f.accountRetention, "account-retention", standard.AccountRetention, "how long past windows and their statements are kept")
+	pprofFlag(flags, &f.pprof)
 	sh.databaseFlag(cmd)
 	bound := sh.stopWithStdin(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -101,12 +103,12 @@ func (sh *shell) runControlPlane(ctx context.Context, f controlFlags) error {
 		return err
 	}
 	open.announce(sh.out)
-	return serveControlPlane(ctx, control, cfg, open, registry)
+	return serveControlPlane(ctx, control, cfg, open, registry, f.pprof)
 }
 
 // serveControlPlane runs the replica behind its doors. It ends before they close: its streams
 // would otherwise never end.
-func serveControlPlane(ctx context.Context, control *controlplane.ControlPlane, cfg controlplane.Config, open doors, registry *prometheus.Registry) error {
+func serveControlPlane(ctx context.Context, control *controlplane.ControlPlane, cfg controlplane.Config, open doors, registry *prometheus.Registry, profiles bool) error {
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	running := make(chan error, 1)
@@ -121,7 +123,7 @@ func serveControlPlane(ctx context.Context, control *controlplane.ControlPlane, 
 		})
 		defer ended()
 		return server.Serve(l)
-	}, rpc.Handler(control, registry))
+	}, withProfiles(profiles, rpc.Handler(control, registry)))
 	stop()
 	if runErr := <-running; runErr != nil && err == nil {
 		err = fmt.Errorf("run the control plane: %w", runErr)

@@ -20,7 +20,7 @@ type devFlags struct {
 	dataDir, policyDir           string
 	controlGRPC, controlHTTP     string
 	agentGRPC, agentHTTP, region string
-	verbose                      bool
+	verbose, pprof               bool
 }
 
 func newDevCommand(sh *shell) *cobra.Command {
@@ -49,6 +49,7 @@ what the agent does meanwhile. Ctrl-C stops everything and leaves nothing behind
 	flags.StringVar(&f.agentHTTP, "agent-http", "127.0.0.1:7611", "the agent's HTTP address")
 	flags.StringVar(&f.region, "region", "local", "the agent's region")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the processes log")
+	pprofFlag(flags, &f.pprof)
 	sh.databaseFlag(cmd)
 	return cmd
 }
@@ -69,7 +70,7 @@ func (sh *shell) runDev(ctx context.Context, f devFlags) (err error) {
 	}
 	say := func(line string) { sh.note("%s", line) }
 	st, err := stage.Start(ctx, stage.Config{
-		DatabaseURL: sh.databaseURL, DataDir: f.dataDir, PolicyDir: f.policyDir, Log: say, Verbose: f.verbose,
+		DatabaseURL: sh.databaseURL, DataDir: f.dataDir, PolicyDir: f.policyDir, Log: say, Verbose: f.verbose, Profiles: f.pprof,
 	})
 	defer func() {
 		sh.note("stopping")

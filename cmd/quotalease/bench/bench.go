@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,8 @@ type Options struct {
 	Rounds      int
 	Time        time.Duration // of each measurement
 	Say         func(string)  // progress, one line at a time
+	Program     string        // this one's file, to run an agent and a stub from; empty: doors are not measured
+	Tenants     int           // of whom doors are asked; 0: 10,000
 	Keys        int           // most keys of what grows by keys, and accounts of a restart; 0: 100,000
 
 	tiny bool // few of everything. Tests
@@ -78,6 +81,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		return nil, err
 	}
 	defer pool.Close()
+	w.program, w.tenants = o.Program, cmp.Or(o.Tenants, doorTenants)
 	r.yard = &yardsticks{pool: pool, meter: r.meter, span: o.Time}
 	r.report = &Report{When: time.Now(), Machine: thisMachine(), Rounds: o.Rounds, Time: o.Time.String(),
 		Figures: []Verdict{}, Results: []Result{}, Steady: []Steady{},
@@ -123,12 +127,16 @@ func (r *run) scenes() []scene {
 	if r.o.tiny {
 		keys = 300
 	}
-	return []scene{
+	list := []scene{
 		{hotScene, []subject{w.granter("hot", askers, 1), w.byRPC("hot", askers, 1), y.naive(askers, 1)}},
 		{manyScene, []subject{w.watched(w.granter("many", askers, keys), &r.since), y.naive(askers, keys), y.raw(keys, r.batch)}},
 		{loneScene, []subject{w.granter("lone", 1, 1), y.single()}},
 		{exactScene, []subject{w.exact(exactCallers), y.update(exactCallers)}},
 	}
+	if w.program == "" {
+		return list
+	}
+	return append(list, w.doorScenes()...)
 }
 
 // play measures scenes in rounds.
@@ -176,7 +184,8 @@ func (r *run) all(ctx context.Context) error {
 
 // Scenes are the names of what can be measured.
 func Scenes() []string {
-	return []string{hotScene, manyScene, loneScene, exactScene, steadyName, growDecisions, growAgents, growKeys, growTenants, growEdge, growRestart}
+	return []string{hotScene, manyScene, loneScene, exactScene, rlsScene, rlsPacedScene, takeScene, steadyName,
+		growDecisions, growAgents, growKeys, growTenants, growEdge, growRestart}
 }
 
 func (r *run) wanted(name string) bool { return r.o.Run == nil || r.o.Run.MatchString(name) }

@@ -1,7 +1,8 @@
 // Package bench measures the whole on a real Postgres, beside what anybody could do with the same
 // server and driver in the same rounds: a transaction a grant, the same batches written plainly,
-// one row inserted, an UPDATE a decision. Beside itself it measures what grows: decisions, agents,
-// keys, tenants, and what ends or starts at one instant.
+// one row inserted, an UPDATE a decision. An agent's doors are measured beside a stub that says yes.
+// Beside itself it measures what grows: decisions, agents, keys, tenants, and what ends or starts at
+// one instant.
 //
 // Promises, and the tests that guard them:
 //
@@ -10,6 +11,9 @@
 //     TestAConnectionStringLeadsToTheSchema)
 //   - A database whose quotas are in use, and one in which another benchmark runs, are refused and
 //     left alone. (TestALedgerInUseIsRefusedAndLeftAlone, TestTwoAtATimeAreRefused)
+//   - A door is measured from outside, in a process of its own, beside a stub that says yes; at a pace
+//     a call lasts from the moment at which it was to begin, however long others hold it up.
+//     (TestDoorsAreMeasuredBesideAStub, TestALateCallLastsFromWhenItWasDue, TestTheStubSaysYes)
 //   - What is compared was measured in the same rounds, in turns, and medians count.
 //     (TestRoundsAreInterleaved, TestMediansAreOfEachNumberByItself, TestASampleIsOfWhatWasDone)
 //   - Nothing that failed is counted: it ends the run. (TestACallThatFailsEndsTheSceneAndClosesAll)

@@ -14,6 +14,10 @@ const (
 	exactScene = "exact lane"
 	steadyName = "steady"
 
+	rlsScene      = "rate limit service"
+	rlsPacedScene = "rate limit service at 8,000/s"
+	takeScene     = "take by gRPC"
+
 	naive  = "a transaction a grant"
 	update = "an UPDATE a decision"
 	single = "an INSERT of one row"
@@ -76,6 +80,13 @@ func figures() []figure {
 		{"p50 of a lone grant", loneScene, ours, single, p50, Reach{Most: 3}},
 		{"exact lane, 64 callers on one key", exactScene, oursByAgent, update, perSecond, Reach{Least: 10}},
 		{"p99 of an exact decision", exactScene, oursByAgent, update, p99, Reach{}},
+		{"rate limit service, server CPU a decision", rlsScene, agentDoor, stubDoor, cpuEach, Reach{Most: 1.15}},
+		{"rate limit service, 64 callers", rlsScene, agentDoor, stubDoor, perSecond, Reach{}},
+		{"rate limit service, 8,000/s, p50", rlsPacedScene, agentDoor, stubDoor, p50, Reach{Most: 1.25}},
+		{"rate limit service, 8,000/s, p99", rlsPacedScene, agentDoor, stubDoor, p99, Reach{Most: 1.25}},
+		{"take by gRPC, server CPU a decision", takeScene, agentDoor, stubDoor, cpuEach, Reach{}},
+		{"takes by gRPC, 64 a call, server CPU a decision", takeScene, agentMany, agentDoor, cpuEach, Reach{Most: 0.25}},
+		{"takes by gRPC, 64 a call, 64 callers", takeScene, agentMany, agentDoor, perSecond, Reach{}},
 	}
 }
 

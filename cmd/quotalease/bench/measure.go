@@ -21,6 +21,8 @@ type opened struct {
 	workers     int
 	connections int // to Postgres, of a yardstick
 	per         int
+	pace        int                           // calls a second; 0: each worker's next follows its last
+	cpu         func() (time.Duration, error) // of the server that answers; nil: Postgres'
 	do          func(ctx context.Context, worker int) error
 	close       func(context.Context) error
 }
@@ -30,7 +32,7 @@ type Sample struct {
 	PerSecond float64 `json:"per_second"`
 	P50ms     float64 `json:"p50_ms"`
 	P99ms     float64 `json:"p99_ms"`
-	CPUus     float64 `json:"postgres_cpu_us"` // by grant or decision
+	CPUus     float64 `json:"server_cpu_us"` // by grant or decision: of Postgres, or of the process whose door it is
 }
 
 // meter takes samples. cpu is what Postgres has used so far; nil where nobody knows.
@@ -41,6 +43,12 @@ type meter struct {
 
 // take lets the workers go on for a span, each until what it began is done.
 func (m meter) take(ctx context.Context, o *opened, span time.Duration) (Sample, error) {
+	if o.cpu != nil {
+		m.cpu = o.cpu
+	}
+	if o.pace > 0 {
+		return m.takePaced(ctx, o, span, keepTime)
+	}
 	lasted := make([][]time.Duration, o.workers)
 	failed := make([]error, o.workers)
 	before, err := m.used()

@@ -34,6 +34,9 @@ type world struct {
 	server   *rpc.Server
 	address  string
 
+	program string // from which agents and stubs are started; empty: they are not
+	tenants int    // that callers of a door are of
+
 	close   func() error // ends it, once
 	stop    context.CancelFunc
 	running chan error // what Run said

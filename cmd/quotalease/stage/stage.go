@@ -22,6 +22,7 @@ type Config struct {
 	PolicyDir   string // handed to the control plane; empty: none
 	Log         func(string)
 	Verbose     bool // what the children write goes to Log too
+	Profiles    bool // the children serve their profiles
 }
 
 // Stage is a migrated database and the processes that work on it.
@@ -97,6 +98,7 @@ func (s *Stage) StartControl(ctx context.Context) error {
 	if s.cfg.PolicyDir != "" {
 		args = append(args, "--policy-dir", s.cfg.PolicyDir)
 	}
+	args = append(args, s.profiles()...)
 	// The DSN may hold a secret: it goes by the environment, which ps does not show.
 	p, err := Spawn(s.binary, "controlplane", []string{"QUOTALEASE_DATABASE_URL=" + s.dsn}, s.childLog(), args...)
 	if err != nil {
@@ -124,9 +126,10 @@ type Agent struct {
 
 // StartAgent starts an agent in a region. Empty addresses mean free ports.
 func (s *Stage) StartAgent(ctx context.Context, region, grpcAddr, httpAddr string) (*Agent, error) {
-	p, err := Spawn(s.binary, "agent "+region, nil, s.childLog(), "agent", "--region", region, "--name", "agent-"+region,
+	args := append([]string{"agent", "--region", region, "--name", "agent-" + region,
 		"--trusted-proxy", "127.0.0.1", "--trusted-proxy", "::1", // a proxy to play with is on this machine
-		"--control-plane", s.controlGRPC, "--grpc", cmp.Or(grpcAddr, freePort), "--http", cmp.Or(httpAddr, freePort))
+		"--control-plane", s.controlGRPC, "--grpc", cmp.Or(grpcAddr, freePort), "--http", cmp.Or(httpAddr, freePort)}, s.profiles()...)
+	p, err := Spawn(s.binary, "agent "+region, nil, s.childLog(), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +139,13 @@ func (s *Stage) StartAgent(ctx context.Context, region, grpcAddr, httpAddr strin
 		return nil, err
 	}
 	return &Agent{Proc: p, Region: region, GRPC: addresses["grpc"], HTTP: addresses["http"]}, nil
+}
+
+func (s *Stage) profiles() []string {
+	if s.cfg.Profiles {
+		return []string{"--pprof"}
+	}
+	return nil
 }
 
 func (s *Stage) childLog() func(string) {

@@ -454,6 +454,226 @@ func (x *Ticket) GetExpiresMs() int64 {
 	return 0
 }
 
+// TakeManyRequest holds takes that have nothing to do with each other: in no order, and not all or
+// none. A repeat of the call is safe for those that have an id.
+type TakeManyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Takes         []*TakeRequest         `protobuf:"bytes,1,rep,name=takes,proto3" json:"takes,omitempty"` // 1 to 100
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeManyRequest) Reset() {
+	*x = TakeManyRequest{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeManyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeManyRequest) ProtoMessage() {}
+
+func (x *TakeManyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeManyRequest.ProtoReflect.Descriptor instead.
+func (*TakeManyRequest) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *TakeManyRequest) GetTakes() []*TakeRequest {
+	if x != nil {
+		return x.Takes
+	}
+	return nil
+}
+
+type TakeManyReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Results       []*TakeResult          `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"` // one of each take, in their order
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeManyReply) Reset() {
+	*x = TakeManyReply{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeManyReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeManyReply) ProtoMessage() {}
+
+func (x *TakeManyReply) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeManyReply.ProtoReflect.Descriptor instead.
+func (*TakeManyReply) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *TakeManyReply) GetResults() []*TakeResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+// TakeResult has one of the two.
+type TakeResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Answer        *TakeReply             `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"` // allowed, or denied: not allowed
+	Fault         *TakeFault             `protobuf:"bytes,2,opt,name=fault,proto3" json:"fault,omitempty"`   // no decision was made, and nothing charged
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeResult) Reset() {
+	*x = TakeResult{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeResult) ProtoMessage() {}
+
+func (x *TakeResult) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeResult.ProtoReflect.Descriptor instead.
+func (*TakeResult) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TakeResult) GetAnswer() *TakeReply {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
+func (x *TakeResult) GetFault() *TakeFault {
+	if x != nil {
+		return x.Fault
+	}
+	return nil
+}
+
+// TakeFault is what Take would have failed with, were it no denial.
+type TakeFault struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          int32                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"` // of gRPC: 14 (UNAVAILABLE) is an outage
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Field         string                 `protobuf:"bytes,3,opt,name=field,proto3" json:"field,omitempty"`                                      // that is wrong with the take, and
+	Allowed       string                 `protobuf:"bytes,4,opt,name=allowed,proto3" json:"allowed,omitempty"`                                  // what it may be
+	RetryAfterMs  int64                  `protobuf:"varint,5,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"` // of an outage
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeFault) Reset() {
+	*x = TakeFault{}
+	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeFault) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeFault) ProtoMessage() {}
+
+func (x *TakeFault) ProtoReflect() protoreflect.Message {
+	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeFault.ProtoReflect.Descriptor instead.
+func (*TakeFault) Descriptor() ([]byte, []int) {
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *TakeFault) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *TakeFault) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *TakeFault) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *TakeFault) GetAllowed() string {
+	if x != nil {
+		return x.Allowed
+	}
+	return ""
+}
+
+func (x *TakeFault) GetRetryAfterMs() int64 {
+	if x != nil {
+		return x.RetryAfterMs
+	}
+	return 0
+}
+
 type ReserveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
@@ -468,7 +688,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -480,7 +700,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[5]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -493,7 +713,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{5}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReserveRequest) GetTenant() string {
@@ -549,7 +769,7 @@ type ReserveReply struct {
 
 func (x *ReserveReply) Reset() {
 	*x = ReserveReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -561,7 +781,7 @@ func (x *ReserveReply) String() string {
 func (*ReserveReply) ProtoMessage() {}
 
 func (x *ReserveReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[6]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -574,7 +794,7 @@ func (x *ReserveReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveReply.ProtoReflect.Descriptor instead.
 func (*ReserveReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{6}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReserveReply) GetAnswer() *TakeReply {
@@ -608,7 +828,7 @@ type SettleRequest struct {
 
 func (x *SettleRequest) Reset() {
 	*x = SettleRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -620,7 +840,7 @@ func (x *SettleRequest) String() string {
 func (*SettleRequest) ProtoMessage() {}
 
 func (x *SettleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[7]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -633,7 +853,7 @@ func (x *SettleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleRequest.ProtoReflect.Descriptor instead.
 func (*SettleRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{7}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SettleRequest) GetId() string {
@@ -660,7 +880,7 @@ type SettleReply struct {
 
 func (x *SettleReply) Reset() {
 	*x = SettleReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -672,7 +892,7 @@ func (x *SettleReply) String() string {
 func (*SettleReply) ProtoMessage() {}
 
 func (x *SettleReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[8]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -685,7 +905,7 @@ func (x *SettleReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleReply.ProtoReflect.Descriptor instead.
 func (*SettleReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{8}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SettleReply) GetId() string {
@@ -722,7 +942,7 @@ type AcquireRequest struct {
 
 func (x *AcquireRequest) Reset() {
 	*x = AcquireRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -734,7 +954,7 @@ func (x *AcquireRequest) String() string {
 func (*AcquireRequest) ProtoMessage() {}
 
 func (x *AcquireRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[9]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -747,7 +967,7 @@ func (x *AcquireRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireRequest.ProtoReflect.Descriptor instead.
 func (*AcquireRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{9}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AcquireRequest) GetTenant() string {
@@ -832,7 +1052,7 @@ type AcquireReply struct {
 
 func (x *AcquireReply) Reset() {
 	*x = AcquireReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +1064,7 @@ func (x *AcquireReply) String() string {
 func (*AcquireReply) ProtoMessage() {}
 
 func (x *AcquireReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[10]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,7 +1077,7 @@ func (x *AcquireReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireReply.ProtoReflect.Descriptor instead.
 func (*AcquireReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{10}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AcquireReply) GetAnswer() *TakeReply {
@@ -898,7 +1118,7 @@ type RenewRequest struct {
 
 func (x *RenewRequest) Reset() {
 	*x = RenewRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1130,7 @@ func (x *RenewRequest) String() string {
 func (*RenewRequest) ProtoMessage() {}
 
 func (x *RenewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[11]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1143,7 @@ func (x *RenewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewRequest.ProtoReflect.Descriptor instead.
 func (*RenewRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{11}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RenewRequest) GetTenant() string {
@@ -950,7 +1170,7 @@ type RenewReply struct {
 
 func (x *RenewReply) Reset() {
 	*x = RenewReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +1182,7 @@ func (x *RenewReply) String() string {
 func (*RenewReply) ProtoMessage() {}
 
 func (x *RenewReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[12]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +1195,7 @@ func (x *RenewReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewReply.ProtoReflect.Descriptor instead.
 func (*RenewReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{12}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RenewReply) GetId() string {
@@ -1002,7 +1222,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[13]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1234,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[13]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1247,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{13}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReleaseRequest) GetTenant() string {
@@ -1053,7 +1273,7 @@ type ReleaseReply struct {
 
 func (x *ReleaseReply) Reset() {
 	*x = ReleaseReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[14]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1285,7 @@ func (x *ReleaseReply) String() string {
 func (*ReleaseReply) ProtoMessage() {}
 
 func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[14]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1298,7 @@ func (x *ReleaseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseReply.ProtoReflect.Descriptor instead.
 func (*ReleaseReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{14}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReleaseReply) GetId() string {
@@ -1099,7 +1319,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[15]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1331,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[15]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1344,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{15}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LeaveRequest) GetTenant() string {
@@ -1157,7 +1377,7 @@ type LeaveReply struct {
 
 func (x *LeaveReply) Reset() {
 	*x = LeaveReply{}
-	mi := &file_quotalease_v1_decision_proto_msgTypes[16]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1169,7 +1389,7 @@ func (x *LeaveReply) String() string {
 func (*LeaveReply) ProtoMessage() {}
 
 func (x *LeaveReply) ProtoReflect() protoreflect.Message {
-	mi := &file_quotalease_v1_decision_proto_msgTypes[16]
+	mi := &file_quotalease_v1_decision_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,7 +1402,7 @@ func (x *LeaveReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveReply.ProtoReflect.Descriptor instead.
 func (*LeaveReply) Descriptor() ([]byte, []int) {
-	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{16}
+	return file_quotalease_v1_decision_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LeaveReply) GetId() string {
@@ -1237,7 +1457,21 @@ const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\x05place\x18\x02 \x01(\x03R\x05place\x12$\n" +
 	"\x0eretry_after_ms\x18\x03 \x01(\x03R\fretryAfterMs\x12\x1d\n" +
 	"\n" +
-	"expires_ms\x18\x04 \x01(\x03R\texpiresMs\"\xbb\x01\n" +
+	"expires_ms\x18\x04 \x01(\x03R\texpiresMs\"C\n" +
+	"\x0fTakeManyRequest\x120\n" +
+	"\x05takes\x18\x01 \x03(\v2\x1a.quotalease.v1.TakeRequestR\x05takes\"D\n" +
+	"\rTakeManyReply\x123\n" +
+	"\aresults\x18\x01 \x03(\v2\x19.quotalease.v1.TakeResultR\aresults\"n\n" +
+	"\n" +
+	"TakeResult\x120\n" +
+	"\x06answer\x18\x01 \x01(\v2\x18.quotalease.v1.TakeReplyR\x06answer\x12.\n" +
+	"\x05fault\x18\x02 \x01(\v2\x18.quotalease.v1.TakeFaultR\x05fault\"\x8f\x01\n" +
+	"\tTakeFault\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12\x14\n" +
+	"\x05field\x18\x03 \x01(\tR\x05field\x12\x18\n" +
+	"\aallowed\x18\x04 \x01(\tR\aallowed\x12$\n" +
+	"\x0eretry_after_ms\x18\x05 \x01(\x03R\fretryAfterMs\"\xbb\x01\n" +
 	"\x0eReserveRequest\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x1c\n" +
 	"\tdimension\x18\x02 \x01(\tR\tdimension\x12\x1a\n" +
@@ -1295,9 +1529,10 @@ const file_quotalease_v1_decision_proto_rawDesc = "" +
 	"\x06ticket\x18\x03 \x01(\tR\x06ticket\"\x1c\n" +
 	"\n" +
 	"LeaveReply\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id2\xea\x03\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id2\xb4\x04\n" +
 	"\x0fDecisionService\x12<\n" +
-	"\x04Take\x12\x1a.quotalease.v1.TakeRequest\x1a\x18.quotalease.v1.TakeReply\x12E\n" +
+	"\x04Take\x12\x1a.quotalease.v1.TakeRequest\x1a\x18.quotalease.v1.TakeReply\x12H\n" +
+	"\bTakeMany\x12\x1e.quotalease.v1.TakeManyRequest\x1a\x1c.quotalease.v1.TakeManyReply\x12E\n" +
 	"\aReserve\x12\x1d.quotalease.v1.ReserveRequest\x1a\x1b.quotalease.v1.ReserveReply\x12B\n" +
 	"\x06Settle\x12\x1c.quotalease.v1.SettleRequest\x1a\x1a.quotalease.v1.SettleReply\x12E\n" +
 	"\aAcquire\x12\x1d.quotalease.v1.AcquireRequest\x1a\x1b.quotalease.v1.AcquireReply\x12?\n" +
@@ -1317,54 +1552,64 @@ func file_quotalease_v1_decision_proto_rawDescGZIP() []byte {
 	return file_quotalease_v1_decision_proto_rawDescData
 }
 
-var file_quotalease_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_quotalease_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_quotalease_v1_decision_proto_goTypes = []any{
-	(*TakeRequest)(nil),    // 0: quotalease.v1.TakeRequest
-	(*Caller)(nil),         // 1: quotalease.v1.Caller
-	(*TakeItem)(nil),       // 2: quotalease.v1.TakeItem
-	(*TakeReply)(nil),      // 3: quotalease.v1.TakeReply
-	(*Ticket)(nil),         // 4: quotalease.v1.Ticket
-	(*ReserveRequest)(nil), // 5: quotalease.v1.ReserveRequest
-	(*ReserveReply)(nil),   // 6: quotalease.v1.ReserveReply
-	(*SettleRequest)(nil),  // 7: quotalease.v1.SettleRequest
-	(*SettleReply)(nil),    // 8: quotalease.v1.SettleReply
-	(*AcquireRequest)(nil), // 9: quotalease.v1.AcquireRequest
-	(*AcquireReply)(nil),   // 10: quotalease.v1.AcquireReply
-	(*RenewRequest)(nil),   // 11: quotalease.v1.RenewRequest
-	(*RenewReply)(nil),     // 12: quotalease.v1.RenewReply
-	(*ReleaseRequest)(nil), // 13: quotalease.v1.ReleaseRequest
-	(*ReleaseReply)(nil),   // 14: quotalease.v1.ReleaseReply
-	(*LeaveRequest)(nil),   // 15: quotalease.v1.LeaveRequest
-	(*LeaveReply)(nil),     // 16: quotalease.v1.LeaveReply
+	(*TakeRequest)(nil),     // 0: quotalease.v1.TakeRequest
+	(*Caller)(nil),          // 1: quotalease.v1.Caller
+	(*TakeItem)(nil),        // 2: quotalease.v1.TakeItem
+	(*TakeReply)(nil),       // 3: quotalease.v1.TakeReply
+	(*Ticket)(nil),          // 4: quotalease.v1.Ticket
+	(*TakeManyRequest)(nil), // 5: quotalease.v1.TakeManyRequest
+	(*TakeManyReply)(nil),   // 6: quotalease.v1.TakeManyReply
+	(*TakeResult)(nil),      // 7: quotalease.v1.TakeResult
+	(*TakeFault)(nil),       // 8: quotalease.v1.TakeFault
+	(*ReserveRequest)(nil),  // 9: quotalease.v1.ReserveRequest
+	(*ReserveReply)(nil),    // 10: quotalease.v1.ReserveReply
+	(*SettleRequest)(nil),   // 11: quotalease.v1.SettleRequest
+	(*SettleReply)(nil),     // 12: quotalease.v1.SettleReply
+	(*AcquireRequest)(nil),  // 13: quotalease.v1.AcquireRequest
+	(*AcquireReply)(nil),    // 14: quotalease.v1.AcquireReply
+	(*RenewRequest)(nil),    // 15: quotalease.v1.RenewRequest
+	(*RenewReply)(nil),      // 16: quotalease.v1.RenewReply
+	(*ReleaseRequest)(nil),  // 17: quotalease.v1.ReleaseRequest
+	(*ReleaseReply)(nil),    // 18: quotalease.v1.ReleaseReply
+	(*LeaveRequest)(nil),    // 19: quotalease.v1.LeaveRequest
+	(*LeaveReply)(nil),      // 20: quotalease.v1.LeaveReply
 }
 var file_quotalease_v1_decision_proto_depIdxs = []int32{
 	2,  // 0: quotalease.v1.TakeRequest.takes:type_name -> quotalease.v1.TakeItem
 	1,  // 1: quotalease.v1.TakeRequest.caller:type_name -> quotalease.v1.Caller
 	4,  // 2: quotalease.v1.TakeReply.ticket:type_name -> quotalease.v1.Ticket
-	1,  // 3: quotalease.v1.ReserveRequest.caller:type_name -> quotalease.v1.Caller
-	3,  // 4: quotalease.v1.ReserveReply.answer:type_name -> quotalease.v1.TakeReply
-	2,  // 5: quotalease.v1.AcquireRequest.takes:type_name -> quotalease.v1.TakeItem
-	1,  // 6: quotalease.v1.AcquireRequest.caller:type_name -> quotalease.v1.Caller
-	3,  // 7: quotalease.v1.AcquireReply.answer:type_name -> quotalease.v1.TakeReply
-	0,  // 8: quotalease.v1.DecisionService.Take:input_type -> quotalease.v1.TakeRequest
-	5,  // 9: quotalease.v1.DecisionService.Reserve:input_type -> quotalease.v1.ReserveRequest
-	7,  // 10: quotalease.v1.DecisionService.Settle:input_type -> quotalease.v1.SettleRequest
-	9,  // 11: quotalease.v1.DecisionService.Acquire:input_type -> quotalease.v1.AcquireRequest
-	11, // 12: quotalease.v1.DecisionService.Renew:input_type -> quotalease.v1.RenewRequest
-	13, // 13: quotalease.v1.DecisionService.Release:input_type -> quotalease.v1.ReleaseRequest
-	15, // 14: quotalease.v1.DecisionService.Leave:input_type -> quotalease.v1.LeaveRequest
-	3,  // 15: quotalease.v1.DecisionService.Take:output_type -> quotalease.v1.TakeReply
-	6,  // 16: quotalease.v1.DecisionService.Reserve:output_type -> quotalease.v1.ReserveReply
-	8,  // 17: quotalease.v1.DecisionService.Settle:output_type -> quotalease.v1.SettleReply
-	10, // 18: quotalease.v1.DecisionService.Acquire:output_type -> quotalease.v1.AcquireReply
-	12, // 19: quotalease.v1.DecisionService.Renew:output_type -> quotalease.v1.RenewReply
-	14, // 20: quotalease.v1.DecisionService.Release:output_type -> quotalease.v1.ReleaseReply
-	16, // 21: quotalease.v1.DecisionService.Leave:output_type -> quotalease.v1.LeaveReply
-	15, // [15:22] is the sub-list for method output_type
-	8,  // [8:15] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	0,  // 3: quotalease.v1.TakeManyRequest.takes:type_name -> quotalease.v1.TakeRequest
+	7,  // 4: quotalease.v1.TakeManyReply.results:type_name -> quotalease.v1.TakeResult
+	3,  // 5: quotalease.v1.TakeResult.answer:type_name -> quotalease.v1.TakeReply
+	8,  // 6: quotalease.v1.TakeResult.fault:type_name -> quotalease.v1.TakeFault
+	1,  // 7: quotalease.v1.ReserveRequest.caller:type_name -> quotalease.v1.Caller
+	3,  // 8: quotalease.v1.ReserveReply.answer:type_name -> quotalease.v1.TakeReply
+	2,  // 9: quotalease.v1.AcquireRequest.takes:type_name -> quotalease.v1.TakeItem
+	1,  // 10: quotalease.v1.AcquireRequest.caller:type_name -> quotalease.v1.Caller
+	3,  // 11: quotalease.v1.AcquireReply.answer:type_name -> quotalease.v1.TakeReply
+	0,  // 12: quotalease.v1.DecisionService.Take:input_type -> quotalease.v1.TakeRequest
+	5,  // 13: quotalease.v1.DecisionService.TakeMany:input_type -> quotalease.v1.TakeManyRequest
+	9,  // 14: quotalease.v1.DecisionService.Reserve:input_type -> quotalease.v1.ReserveRequest
+	11, // 15: quotalease.v1.DecisionService.Settle:input_type -> quotalease.v1.SettleRequest
+	13, // 16: quotalease.v1.DecisionService.Acquire:input_type -> quotalease.v1.AcquireRequest
+	15, // 17: quotalease.v1.DecisionService.Renew:input_type -> quotalease.v1.RenewRequest
+	17, // 18: quotalease.v1.DecisionService.Release:input_type -> quotalease.v1.ReleaseRequest
+	19, // 19: quotalease.v1.DecisionService.Leave:input_type -> quotalease.v1.LeaveRequest
+	3,  // 20: quotalease.v1.DecisionService.Take:output_type -> quotalease.v1.TakeReply
+	6,  // 21: quotalease.v1.DecisionService.TakeMany:output_type -> quotalease.v1.TakeManyReply
+	10, // 22: quotalease.v1.DecisionService.Reserve:output_type -> quotalease.v1.ReserveReply
+	12, // 23: quotalease.v1.DecisionService.Settle:output_type -> quotalease.v1.SettleReply
+	14, // 24: quotalease.v1.DecisionService.Acquire:output_type -> quotalease.v1.AcquireReply
+	16, // 25: quotalease.v1.DecisionService.Renew:output_type -> quotalease.v1.RenewReply
+	18, // 26: quotalease.v1.DecisionService.Release:output_type -> quotalease.v1.ReleaseReply
+	20, // 27: quotalease.v1.DecisionService.Leave:output_type -> quotalease.v1.LeaveReply
+	20, // [20:28] is the sub-list for method output_type
+	12, // [12:20] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_quotalease_v1_decision_proto_init() }
@@ -1374,15 +1619,15 @@ func file_quotalease_v1_decision_proto_init() {
 	}
 	file_quotalease_v1_decision_proto_msgTypes[0].OneofWrappers = []any{}
 	file_quotalease_v1_decision_proto_msgTypes[2].OneofWrappers = []any{}
-	file_quotalease_v1_decision_proto_msgTypes[7].OneofWrappers = []any{}
-	file_quotalease_v1_decision_proto_msgTypes[9].OneofWrappers = []any{}
+	file_quotalease_v1_decision_proto_msgTypes[11].OneofWrappers = []any{}
+	file_quotalease_v1_decision_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_quotalease_v1_decision_proto_rawDesc), len(file_quotalease_v1_decision_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,13 +21,14 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	DecisionService_Take_FullMethodName    = "/quotalease.v1.DecisionService/Take"
-	DecisionService_Reserve_FullMethodName = "/quotalease.v1.DecisionService/Reserve"
-	DecisionService_Settle_FullMethodName  = "/quotalease.v1.DecisionService/Settle"
-	DecisionService_Acquire_FullMethodName = "/quotalease.v1.DecisionService/Acquire"
-	DecisionService_Renew_FullMethodName   = "/quotalease.v1.DecisionService/Renew"
-	DecisionService_Release_FullMethodName = "/quotalease.v1.DecisionService/Release"
-	DecisionService_Leave_FullMethodName   = "/quotalease.v1.DecisionService/Leave"
+	DecisionService_Take_FullMethodName     = "/quotalease.v1.DecisionService/Take"
+	DecisionService_TakeMany_FullMethodName = "/quotalease.v1.DecisionService/TakeMany"
+	DecisionService_Reserve_FullMethodName  = "/quotalease.v1.DecisionService/Reserve"
+	DecisionService_Settle_FullMethodName   = "/quotalease.v1.DecisionService/Settle"
+	DecisionService_Acquire_FullMethodName  = "/quotalease.v1.DecisionService/Acquire"
+	DecisionService_Renew_FullMethodName    = "/quotalease.v1.DecisionService/Renew"
+	DecisionService_Release_FullMethodName  = "/quotalease.v1.DecisionService/Release"
+	DecisionService_Leave_FullMethodName    = "/quotalease.v1.DecisionService/Leave"
 )
 
 // DecisionServiceClient is the client API for DecisionService service.
@@ -47,6 +48,9 @@ const (
 type DecisionServiceClient interface {
 	// Take charges one key, several, or those of an operation: all or none.
 	Take(ctx context.Context, in *TakeRequest, opts ...grpc.CallOption) (*TakeReply, error)
+	// TakeMany answers up to 100 takes, each by itself, with one call. It is OK whatever the answers
+	// are. What units are there for is answered without waiting; the others wait together.
+	TakeMany(ctx context.Context, in *TakeManyRequest, opts ...grpc.CallOption) (*TakeManyReply, error)
 	// Reserve takes an estimate of a cost that is not known yet.
 	Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveReply, error)
 	// Settle says what a reservation really used.
@@ -73,6 +77,16 @@ func (c *decisionServiceClient) Take(ctx context.Context, in *TakeRequest, opts 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(TakeReply)
 	err := c.cc.Invoke(ctx, DecisionService_Take_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *decisionServiceClient) TakeMany(ctx context.Context, in *TakeManyRequest, opts ...grpc.CallOption) (*TakeManyReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TakeManyReply)
+	err := c.cc.Invoke(ctx, DecisionService_TakeMany_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -156,6 +170,9 @@ func (c *decisionServiceClient) Leave(ctx context.Context, in *LeaveRequest, opt
 type DecisionServiceServer interface {
 	// Take charges one key, several, or those of an operation: all or none.
 	Take(context.Context, *TakeRequest) (*TakeReply, error)
+	// TakeMany answers up to 100 takes, each by itself, with one call. It is OK whatever the answers
+	// are. What units are there for is answered without waiting; the others wait together.
+	TakeMany(context.Context, *TakeManyRequest) (*TakeManyReply, error)
 	// Reserve takes an estimate of a cost that is not known yet.
 	Reserve(context.Context, *ReserveRequest) (*ReserveReply, error)
 	// Settle says what a reservation really used.
@@ -180,6 +197,9 @@ type UnimplementedDecisionServiceServer struct{}
 
 func (UnimplementedDecisionServiceServer) Take(context.Context, *TakeRequest) (*TakeReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Take not implemented")
+}
+func (UnimplementedDecisionServiceServer) TakeMany(context.Context, *TakeManyRequest) (*TakeManyReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method TakeMany not implemented")
 }
 func (UnimplementedDecisionServiceServer) Reserve(context.Context, *ReserveRequest) (*ReserveReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Reserve not implemented")
@@ -234,6 +254,24 @@ func _DecisionService_Take_Handler(srv interface{}, ctx context.Context, dec fun
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(DecisionServiceServer).Take(ctx, req.(*TakeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DecisionService_TakeMany_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TakeManyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DecisionServiceServer).TakeMany(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DecisionService_TakeMany_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DecisionServiceServer).TakeMany(ctx, req.(*TakeManyRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -356,6 +394,10 @@ var DecisionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Take",
 			Handler:    _DecisionService_Take_Handler,
+		},
+		{
+			MethodName: "TakeMany",
+			Handler:    _DecisionService_TakeMany_Handler,
 		},
 		{
 			MethodName: "Reserve",
