@@ -17,12 +17,30 @@ type answer struct {
 	err   error
 }
 
+// later makes an answer one of a moment after its decision: the commit took so long, and a lease
+// for the next window would begin as much too late. The replica read its own clock after the
+// ledger's, so the ledger's is at least there by now.
+func (a *answer) later(since time.Duration) {
+	passed := since.Microseconds()
+	if a.spend != nil {
+		a.spend.LedgerNowUs += passed
+	}
+	if a.sync == nil {
+		return
+	}
+	a.sync.LedgerNowUs += passed
+	for _, d := range a.sync.Decisions {
+		d.StartsInUs = max(0, d.StartsInUs-passed)
+	}
+}
+
 // attempt decides requests over one locked book. It depends on the book and the plan alone:
 // a store may run it more than once.
 type attempt struct {
 	*plan
 	book    *ledger.Book
 	now     time.Time
+	read    time.Time // the replica's clock, right after the ledger's was read
 	answers []answer
 	counts  counts
 	states  map[stateOf]*pb.KeyState

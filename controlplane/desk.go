@@ -116,8 +116,11 @@ func (d *Desk) answer(ctx context.Context, requests []*request) {
 func (d *Desk) attempt(ctx context.Context, p *plan, requests []*request) (*attempt, error) {
 	var done *attempt
 	err := d.store.Update(ctx, p.scope(requests), func(b *ledger.Book) error {
+		read := d.now()
 		var err error
-		done, err = decide(p, b, requests)
+		if done, err = decide(p, b, requests); err == nil {
+			done.read = read
+		}
 		return err
 	})
 	return done, err
@@ -126,16 +129,18 @@ func (d *Desk) attempt(ctx context.Context, p *plan, requests []*request) (*atte
 // publish hands out the answers of a transaction that committed.
 func (d *Desk) publish(done *attempt, requests []*request) {
 	suspect := done.book.ClockSuspect()
+	since := max(0, d.now().Sub(done.read))
 	d.metrics.suspect(suspect)
 	d.health.set(partLedger, nil)
 	if suspect {
 		d.health.set(partClock, ledger.ErrClock)
 	} else {
 		d.health.set(partClock, nil)
-		d.offset.Store(int64(done.now.Sub(d.now())))
+		d.offset.Store(int64(done.now.Sub(done.read)))
 	}
 	items := 0
 	for i, r := range requests {
+		done.answers[i].later(since)
 		r.sync, r.spend, r.err = done.answers[i].sync, done.answers[i].spend, done.answers[i].err
 		items += r.size()
 	}

@@ -22,6 +22,22 @@ func (w *world) askIn(dimension string, want int64, window quota.Window) *pb.Ask
 	return ask
 }
 
+// A window begins when it begins, however long the commit takes that a lease for it waits for.
+func TestALeaseForTheNextWindowIsNotLateByTheCommit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, examplePolicy)
+	a := w.agent()
+	w.ledger.move(12*time.Hour - 10*time.Second)
+	for _, took := range []time.Duration{3 * time.Second, 9 * time.Second} { // in 7 s, and 2 s ago
+		w.store.commits = func() { w.ledger.move(took) }
+		reply := a.sync(&pb.SyncRequest{Asks: []*pb.Ask{a.askIn("small", 1, day(midnight))}})
+		left := midnight.Sub(w.ledger.now())
+		if got := time.Duration(reply.Decisions[0].StartsInUs) * time.Microsecond; got != max(0, left) || reply.LedgerNowUs != micros(w.ledger.now()) {
+			t.Errorf("after a commit of %s it begins in %s, at %d; want in %s, at %d", took, got, reply.LedgerNowUs, max(0, left), micros(w.ledger.now()))
+		}
+	}
+}
+
 func TestANextWindowIsNamedAndLeasedAhead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, examplePolicy)

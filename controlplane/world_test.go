@@ -47,6 +47,7 @@ type gate struct {
 	*memory.Store
 	updates atomic.Int64
 	before  func(ledger.Scope) ledger.Scope // nil: nothing
+	commits func()                          // what happens while one commits; nil: nothing
 }
 
 func (g *gate) Update(ctx context.Context, s ledger.Scope, fn func(*ledger.Book) error) error {
@@ -54,7 +55,11 @@ func (g *gate) Update(ctx context.Context, s ledger.Scope, fn func(*ledger.Book)
 	if g.before != nil {
 		s = g.before(s)
 	}
-	return g.Store.Update(ctx, s, fn)
+	err := g.Store.Update(ctx, s, fn)
+	if g.commits != nil {
+		g.commits()
+	}
+	return err
 }
 
 // appliedLog puts every new version in force in the ledger, as one database does.
