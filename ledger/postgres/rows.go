@@ -59,7 +59,7 @@ func learnRowTypes(c *pgx.Conn, row pgx.Row) (t rowTypes, err error) {
 
 // rowsOf writes items as an array of rows of one type.
 func rowsOf[T any](element uint32, items []T, write func(*rowWriter, *T)) rows {
-	const perRow = 512 // about as long as the longest rows are
+	const perRow = 768 // a new grant, which is the longest row, has about 700
 	w := rowWriter{buf: make([]byte, 0, arrayHead+len(items)*perRow)}
 	w.arrayHead(element, len(items))
 	for i := range items {
