@@ -37,7 +37,7 @@ type Core struct {
 	rng         *rand.Rand
 	gen         *uuid.Gen
 	incarnation ID
-	life        int // incarnations before this one
+	life        uint16 // incarnations before this one, to tell them apart
 	token       []byte
 
 	operations  atomic.Pointer[map[string]*Operation] // of the catalogue in force
@@ -46,7 +46,8 @@ type Core struct {
 	version     int64  // of dims
 	told        int64  // version that the control plane sent; not one from before the start
 	keys        []*Key // in the table, in an order that the events alone decide
-	wakes       wakeHeap
+	wakes       wakes
+	shared      shared
 	dirty       []*Key // the next Sync has something urgent to say of them, first come first
 	lazy        []*Key // something that can wait for the next Sync, or until lazyAt
 	lazyAt      Instant
@@ -175,24 +176,25 @@ func (c *Core) Dimension(name string) (*Dimension, bool) {
 }
 
 func (c *Core) newKey(now Instant, id quota.Key, dim *Dimension) *Key {
-	k := &Key{ID: id, slots: newSlots(dim, now)}
-	k.show(nil, dim, nil)
+	k := newKey(id, dim, now)
 	c.syncAt = min(c.syncAt, now+c.Jitter(max(dim.beat(), minHeartbeat)))
 	c.Table.put(k)
-	k.index = len(c.keys)
+	k.index = int32(len(c.keys))
 	c.keys = append(c.keys, k)
 	return k
 }
 
 // forget drops a key that holds nothing and owes nothing.
 func (c *Core) forget(k *Key) {
-	c.retired[quota.BaseDimension(k.ID.Dimension)] += k.total()
-	c.Table.drop(k.ID)
+	c.retired[quota.BaseDimension(k.Dimension())] += k.total()
+	c.Table.drop(k)
+	c.dropWake(k)
 	last := c.keys[len(c.keys)-1]
 	c.keys[k.index], last.index = last, k.index
+	c.movedWake(last)
+	c.keys[len(c.keys)-1] = nil
 	c.keys = c.keys[:len(c.keys)-1]
 	k.index = gone
-	c.wakes.drop(k)
 }
 
 // gone is the index of a key that was forgotten.

@@ -94,12 +94,12 @@ func (c *Core) printDebts(p Printer) {
 }
 
 func (c *Core) printKey(p Printer, k *Key) {
-	if w, ok := c.wakes.of[k]; ok {
-		p.At(w.at)
+	if at, ok := c.wakeOf(k); ok {
+		p.At(at)
 	} else {
 		p.Number(-1)
 	}
-	numbersOf(p, k.dim().version, asNumber(k.lowSent.Load()), asNumber(k.refused.Load()), asNumber(k.queued.Load()))
+	numbersOf(p, k.dim().version, int64(k.signs.bits.Load()&^kept))
 	numbersOf(p, asNumber(k.dirty), asNumber(k.deferred), asNumber(k.refresh), int64(k.spends), int64(k.busy), int64(min(k.vain, 3)))
 	numbersOf(p, k.heard.window, k.heard.generation, k.needHint, k.total()-k.lastTotal)
 	numbersOf(p, asBits(k.typical), int64(k.learned))
@@ -107,7 +107,7 @@ func (c *Core) printKey(p Printer, k *Key) {
 	p.Number(asNumber(k.full))
 	p.At(k.modest)
 	p.At(k.lastUse + k.dim().TTL)
-	numbersOf(p, k.lead.window, asNumber(k.lead.done), asNumber(k.lead.waiting))
+	numbersOf(p, k.lead.window, asNumber(k.led), asNumber(k.leading))
 	p.At(k.lead.at)
 	numbersOf(p, asNumber(k.lane.on), int64(k.lane.above))
 	p.At(k.lane.least)
@@ -172,5 +172,5 @@ func (c *Core) Holdings(visit func(Holding)) {
 }
 
 func (l *Lease) holding(live bool) Holding {
-	return Holding{ID: l.id, Window: l.window, Taken: l.taken(), Left: l.left(), Start: l.start, Deadline: l.deadline, Live: live}
+	return Holding{ID: l.id, Window: l.window, Taken: l.taken(), Left: l.left(), Start: l.more().start, Deadline: l.deadline(), Live: live}
 }
