@@ -83,11 +83,9 @@ func (k *Key) moveIn(now Instant) {
 	}
 	left, _ := l.bucket.seal()
 	k.own.become(l)
-	if l.rest.late == 0 && l.rest.said == (report{}) && l.rest.reported == (report{}) {
-		k.own.rest = nil
-	}
+	k.own.settleDown()
 	l.life = movedAway
-	k.serial.Add(1)
+	k.signs.next()
 	k.own.bucket.left.Store(left)
 	k.hold(nil)
 }
@@ -117,7 +115,7 @@ func (k *Key) takeOut() *Lease {
 func (l *Lease) become(o *Lease) {
 	l.until.Store(o.until.Load())
 	l.low.Store(o.low.Load())
-	l.amount, l.id, l.window, l.back, l.rest, l.life = o.amount, o.id, o.window, o.back, o.rest, o.life
+	l.amount, l.id, l.window, l.back, l.acked, l.rest, l.life = o.amount, o.id, o.window, o.back, o.acked, o.rest, o.life
 	l.isSealed, l.emergency, l.cut, l.renewed, l.begun, l.gone = o.isSealed, o.emergency, o.cut, o.renewed, o.begun, o.gone
 }
 
@@ -151,7 +149,7 @@ func (t *Taken) leaseID() ID {
 	switch {
 	case t.lease != nil:
 		return t.lease.id
-	case t.ownOf != nil && t.serial == t.ownOf.serial.Load():
+	case t.ownOf != nil && t.serial == t.ownOf.signs.serial():
 		return t.ownOf.own.id
 	}
 	return ID{}

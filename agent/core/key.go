@@ -22,9 +22,7 @@ type Key struct {
 	headroom atomic.Int64          // as the ledger last said
 	front    atomic.Pointer[front] // nil: no lease but own
 	denial   atomic.Pointer[denial]
-	name     name
 	signs    signs
-	serial   atomic.Uint32 // of what own has, or had
 
 	index    int32 // in the core's list; gone once forgotten
 	wake     int32 // in the heap of those to be looked at, or noWake
@@ -33,6 +31,7 @@ type Key struct {
 	refresh  bool  // the next Sync names the key, to learn its state
 	led      bool  // the next window's lease was granted, denied, or is not to be had
 	leading  bool  // the ask for it waits for a Sync, in the core's line
+	name     name
 
 	*rare
 
@@ -85,6 +84,7 @@ func (k *Key) some() *rare {
 
 // settleDown lets go of a rare with nothing in it.
 func (k *Key) settleDown() {
+	k.own.settleDown()
 	r := k.rare
 	if r.shared || r.extend != nil || r.slots != nil || r.spends != 0 || r.busy != 0 || r.ask != nil || r.next != nil ||
 		len(r.closing)+len(r.unleased)+len(r.waiters)+len(r.parked) > 0 ||
@@ -144,7 +144,7 @@ type name struct {
 }
 
 const (
-	shortName = 39
+	shortName = 36 // a UUID
 	longName  = 255
 )
 
@@ -166,7 +166,8 @@ func (k *Key) tenant() string {
 	return unsafe.String(&k.name.bytes[0], int(k.name.n))
 }
 
-// signs are what takers and the core tell each other. Any goroutine may read and set them.
+// signs are what takers and the core tell each other, and above them the serial number of what own has,
+// or had last. Any goroutine may read them, and set signs.
 type signs struct{ bits atomic.Uint32 }
 
 const (
@@ -181,7 +182,15 @@ const (
 	// kept is set for good once somebody remembers which lease units came from: from then on none is
 	// in own.
 	kept
+
+	oneSerial = 1 << 8
 )
+
+func (s *signs) serial() uint32 { return s.bits.Load() / oneSerial }
+
+// next gives what own has next its number. They come around after 2^24: more leases than a caller's
+// turn can last.
+func (s *signs) next() { s.bits.Add(oneSerial) }
 
 func (s *signs) has(sign uint32) bool { return s.bits.Load()&sign != 0 }
 
@@ -260,7 +269,7 @@ func (k *Key) total() int64 {
 
 // hasNews reports that the ledger does not know how things stand with what is held.
 func (k *Key) hasNews() bool {
-	unsaid := func(l *Lease) bool { return l.now() != l.more().reported }
+	unsaid := func(l *Lease) bool { return l.now() != l.reported() }
 	late := func(l *Lease) bool { return l.left() > 0 && unsaid(l) } // what a spent one has to say can wait
 	if slices.ContainsFunc(k.held(), late) || slices.ContainsFunc(k.allowances(), unsaid) {
 		return true

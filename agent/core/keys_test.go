@@ -196,7 +196,7 @@ func TestARenewalMakesRoomForAWholeLease(t *testing.T) {
 	d.cap = 10
 	d.warm(exports, 1)
 	first := d.key(exports).held()[0]
-	d.key(exports).demand = demand{perSecond: 40, known: true, at: d.now} // busy, until lately
+	d.key(exports).demand = demand{rate: -40, at: d.now} // busy, until lately
 	for d.key(exports).held()[0] == first {
 		d.advance(5 * time.Millisecond)
 		d.settle()

@@ -22,6 +22,7 @@ type Lease struct {
 	id     ID
 	window *pb.Window
 	back   int64 // given back so far
+	acked  int64 // taken, as it was last said and acknowledged, if there is no rest
 	rest   *leaseRest
 
 	life      uint16 // which of the incarnations of this core it is of
@@ -47,7 +48,7 @@ type leaseRest struct {
 
 var noRest leaseRest
 
-// more is what can be read of a lease's rest.
+// more is what can be read of a lease's rest, but for what is said of it.
 func (l *Lease) more() *leaseRest {
 	if l.rest == nil {
 		return &noRest
@@ -58,9 +59,33 @@ func (l *Lease) more() *leaseRest {
 // own is the lease's rest, to be written.
 func (l *Lease) own() *leaseRest {
 	if l.rest == nil {
-		l.rest = &leaseRest{}
+		known := report{taken: l.acked}
+		l.rest = &leaseRest{said: known, reported: known}
 	}
 	return l.rest
+}
+
+// settleDown lets go of a rest with nothing in it, of a lease that no taker can reach by itself.
+func (l *Lease) settleDown() {
+	r := l.rest
+	if r == nil || r.late != 0 || r.said != r.reported || r.said != (report{taken: r.said.taken}) {
+		return
+	}
+	l.acked, l.rest = r.said.taken, nil
+}
+
+func (l *Lease) said() report {
+	if l.rest == nil {
+		return report{taken: l.acked}
+	}
+	return l.rest.said
+}
+
+func (l *Lease) reported() report {
+	if l.rest == nil {
+		return report{taken: l.acked}
+	}
+	return l.rest.reported
 }
 
 // deadline is the first send of the ask + ttl: later than this nothing is taken.
@@ -150,7 +175,7 @@ func (l *Lease) giveBack(keep int64) {
 // but what a report called taken stays so, and is refunded (3.11). A final report accounts for
 // the whole amount.
 func (l *Lease) now() report {
-	use, r := l.taken(), l.more().said
+	use, r := l.taken(), l.said()
 	r.taken = max(r.taken, use+r.refunded)
 	if l.isSealed {
 		r.taken = max(r.taken, l.amount-l.back)

@@ -99,7 +99,7 @@ func (c *Core) printKey(p Printer, k *Key) {
 	} else {
 		p.Number(-1)
 	}
-	numbersOf(p, k.dim().version, int64(k.signs.bits.Load()&^kept))
+	numbersOf(p, k.dim().version, int64(k.signs.bits.Load()%kept))
 	numbersOf(p, asNumber(k.dirty), asNumber(k.deferred), asNumber(k.refresh), int64(k.spends), int64(k.busy), int64(min(k.vain, 3)))
 	numbersOf(p, k.heard.window, k.heard.generation, k.needHint, k.total()-k.lastTotal)
 	numbersOf(p, asBits(k.typical), int64(k.learned))
@@ -122,7 +122,7 @@ func (c *Core) printKey(p Printer, k *Key) {
 	k.denial.Load().print(p)
 	k.view().print(p)
 	d := k.demand
-	numbersOf(p, asNumber(d.known), asBits(d.perSecond), int64(d.at), k.counted()-d.total)
+	numbersOf(p, asNumber(d.known()), asBits(d.perSecond()), int64(d.at), k.counted()-d.total)
 	k.extend.print(p)
 	k.slots.print(p)
 }

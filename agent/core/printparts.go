@@ -23,8 +23,8 @@ func (l *Lease) print(p Printer) {
 	}
 	numbersOf(p, asNumber(l.isSealed), asNumber(l.emergency), asNumber(l.cut), asNumber(l.renewed), asNumber(l.begun))
 	numbersOf(p, asNumber(l.gone), int64(l.life))
-	r.said.print(p)
-	r.reported.print(p)
+	l.said().print(p)
+	l.reported().print(p)
 }
 
 func (r report) print(p Printer) {

@@ -335,7 +335,7 @@ func (c *Core) reincarnate(now Instant) {
 		k.ask, k.next = nil, nil
 		for _, l := range slices.Concat(k.closing, k.held(), k.allowances()) {
 			l.seal()
-			if unreported := l.taken() - l.more().reported.use(); unreported > 0 {
+			if unreported := l.taken() - l.reported().use(); unreported > 0 {
 				c.addUnleasedIn(now, k, windowID{l.window.GetStartUs(), l.window.GetEndUs()}, unreported)
 			}
 			c.drop(k, l)

@@ -248,8 +248,8 @@ func (c *Core) askSlots(now Instant, k *Key) {
 	}
 	k.demand.sample(now, s.started, k.dim().TTL)
 	want := need
-	if k.dim().Class != quota.Exact && now >= k.modest && k.demand.known {
-		want += int64(min(k.demand.perSecond*(2*c.rtt).Seconds(), float64(k.most())/4))
+	if k.dim().Class != quota.Exact && now >= k.modest && k.demand.known() {
+		want += int64(min(k.demand.perSecond()*(2*c.rtt).Seconds(), float64(k.most())/4))
 	}
 	k.some().ask = &ask{id: c.newID(now), need: need, want: want}
 	c.mark(k)

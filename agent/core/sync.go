@@ -90,7 +90,7 @@ func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 	}
 	c.sealSpent(k)
 	for _, l := range slices.Concat(k.closing, k.held(), k.allowances()) {
-		if r := l.now(); r != l.more().reported {
+		if r := l.now(); r != l.reported() {
 			l.own().said = r
 			s.reports = append(s.reports, sentReport{key: k, lease: l.id, report: r})
 			s.request.Reports = append(s.request.Reports, &pb.Report{

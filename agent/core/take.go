@@ -70,10 +70,10 @@ func (k *Key) spendOther(now Instant, cost int64) (s Spent, ok bool) {
 
 // Take spends cost from a lease in hand, or finds a remembered denial, without a lock.
 func (k *Key) Take(now Instant, cost int64) Taken {
-	serial := k.serial.Load()
+	serial := k.signs.serial()
 	if s, ok := k.Spend(now, cost); ok {
 		t := Taken{Allowed: true, Low: s.Low, lease: s.lease}
-		if s.lease == nil && k.serial.Load() == serial { // else another one was moved in meanwhile: which it was is not certain
+		if s.lease == nil && k.signs.serial() == serial { // else another one was moved in meanwhile: which it was is not certain
 			t.ownOf, t.serial = k, serial
 		}
 		t.know(s.Answer(now))

@@ -31,7 +31,7 @@ func (c *Core) speak(now Instant, k *Key) {
 // frees reports that the next report of a lease brings back units that others could use.
 func (c *Core) frees(now Instant, l *Lease) bool {
 	r := l.now()
-	known := l.more().reported
+	known := l.reported()
 	return r.returned+r.refunded > known.returned+known.refunded && now < c.windowEnd(l.window)
 }
 

@@ -38,10 +38,10 @@ func (c *Core) Hot(now Instant, n int) []quota.Key {
 		}
 		demand := k.demand // a copy: to look changes nothing
 		demand.sample(now, k.total(), k.dim().TTL)
-		if demand.perSecond <= 0 {
+		if demand.perSecond() <= 0 {
 			continue
 		}
-		hot = append(hot, heat{k.ID(), demand.perSecond})
+		hot = append(hot, heat{k.ID(), demand.perSecond()})
 		if len(hot) == 2*n { // so that of a million keys only a few are ever sorted
 			slices.SortFunc(hot, hotter)
 			hot = hot[:n]
