@@ -17,22 +17,22 @@ import (
 // What such a key needs lies in it, and it points to nothing of its own: what the ledger said of many
 // keys alike is shared, and what few keys need at a time is elsewhere (see rare).
 type Key struct {
-	own      Lease                 // the one in hand, if that is plain; see front
+	// What a take reads comes first, side by side.
+	name     name
+	dirty    bool // in line for the next Sync
+	deferred bool // in line for whatever Sync goes out next
+	refresh  bool // the next Sync names the key, to learn its state
+	led      bool // the next window's lease was granted, denied, or is not to be had
+	leading  bool // the ask for it waits for a Sync, in the core's line
+	signs    signs
+	index    int32                 // in the core's list; gone once forgotten
+	wake     int32                 // in the heap of those to be looked at, or noWake
 	terms    atomic.Pointer[terms] // never nil
 	headroom atomic.Int64          // as the ledger last said
-	front    atomic.Pointer[front] // nil: no lease but own
-	denial   atomic.Pointer[denial]
-	signs    signs
+	own      Lease                 // the one in hand, if that is plain; see front
 
-	index    int32 // in the core's list; gone once forgotten
-	wake     int32 // in the heap of those to be looked at, or noWake
-	dirty    bool  // in line for the next Sync
-	deferred bool  // in line for whatever Sync goes out next
-	refresh  bool  // the next Sync names the key, to learn its state
-	led      bool  // the next window's lease was granted, denied, or is not to be had
-	leading  bool  // the ask for it waits for a Sync, in the core's line
-	name     name
-
+	front  atomic.Pointer[front] // nil: no lease but own
+	denial atomic.Pointer[denial]
 	*rare
 
 	lead       lead

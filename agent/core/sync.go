@@ -210,7 +210,10 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 			c.decided(now, s.asks[i], d)
 		}
 	}
-	c.dirty = c.dirty[len(s.keys):]
+	clear(c.dirty[:len(s.keys)]) // or the array would keep keys that are forgotten
+	if c.dirty = c.dirty[len(s.keys):]; len(c.dirty) == 0 {
+		c.dirty = nil
+	}
 	for _, k := range s.keys {
 		k.dirty = false
 	}
