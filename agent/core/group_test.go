@@ -288,7 +288,7 @@ func TestCallersOfSeveralKeysWhoLeaveChargeNothing(t *testing.T) {
 			if want := map[string]int{"stop": 1, "outage": 1}[name]; answers != want {
 				t.Errorf("%s, %s: %d answers, want %d", name, at, answers, want)
 			}
-			for _, k := range d.core.keys {
+			for k := range d.core.each {
 				if k.busy != 0 || k.spends != 0 {
 					t.Errorf("%s, %s: %s is still busy", name, at, k.ID())
 				}
@@ -337,7 +337,7 @@ func TestAnOperationMayOverrideTheOutageMode(t *testing.T) {
 		t.Errorf("unknown: %+v", got)
 	}
 	unleased := map[string]int64{}
-	for _, k := range d.core.keys {
+	for k := range d.core.each {
 		for _, u := range k.unleased {
 			unleased[k.Dimension()] += u.taken
 		}

@@ -129,7 +129,12 @@ func newKey(id quota.Key, dim *Dimension, now Instant) *Key {
 func (k *Key) ID() quota.Key { return quota.Key{Tenant: k.tenant(), Dimension: k.dim().Name} }
 
 // is reports that the key has this name.
-func (k *Key) is(id quota.Key) bool { return k.tenant() == id.Tenant && k.dim().Name == id.Dimension }
+func (k *Key) is(id quota.Key) bool {
+	if n := k.name.n; n <= shortName && string(k.name.bytes[:n]) != id.Tenant || n > shortName && k.tenant() != id.Tenant {
+		return false
+	}
+	return k.dim().Name == id.Dimension
+}
 
 // Dimension is the name of the key's dimension. Any goroutine may ask.
 func (k *Key) Dimension() string { return k.dim().Name }

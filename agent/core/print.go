@@ -38,7 +38,7 @@ func (c *Core) Print(p Printer) {
 	p.At(c.syncAt - c.beat)
 	p.At(c.retryAt)
 	p.At(c.lazyAt)
-	for _, k := range c.keys {
+	for k := range c.each {
 		c.printKey(p, k)
 	}
 	for _, line := range [][]*Key{c.dirty, c.lazy, c.leading} {
@@ -161,7 +161,7 @@ type Holding struct {
 
 // Holdings calls visit with every lease that is held or not yet reported to its end.
 func (c *Core) Holdings(visit func(Holding)) {
-	for _, k := range c.keys {
+	for k := range c.each {
 		for _, l := range slices.Concat(k.held(), k.allowances()) {
 			visit(l.holding(true))
 		}

@@ -306,7 +306,7 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 	ops := readOperations(wire)
 	c.operations.Store(&ops)
 	c.descriptors.Store(descriptors)
-	for _, k := range slices.Clone(c.keys) {
+	for _, k := range slices.Collect(c.each) {
 		if dim := c.dimension(k.Dimension()); dim != nil && dim.Kind == k.dim().Kind {
 			c.follow(k, dim)
 			continue
@@ -330,7 +330,7 @@ func (c *Core) reincarnate(now Instant) {
 	c.cancels, c.refunds, c.refunded = nil, nil, 0 // the original's to make
 	c.dropReservations(len(c.reservedOrder))       // and to settle
 	unbegun := c.unbegun()
-	for _, k := range slices.Clone(c.keys) {
+	for _, k := range slices.Collect(c.each) {
 		k.some()
 		k.ask, k.next = nil, nil
 		for _, l := range slices.Concat(k.closing, k.held(), k.allowances()) {

@@ -29,7 +29,7 @@ func (c *Core) Stats(now Instant) Stats {
 		Keys: len(c.keys), Leased: maps.Clone(c.retired), Exact: maps.Clone(c.exact), Unleased: maps.Clone(c.unleased), Extended: maps.Clone(c.extended), InHand: map[string]int64{}, Remaining: map[string]*Shares{}, Faults: maps.Clone(c.faults), Running: map[string]int64{}, Lapsed: maps.Clone(c.lapsed),
 		Waiting: len(c.early) + len(c.spends) + len(c.spending),
 	}
-	for _, k := range c.keys {
+	for k := range c.each {
 		dimension := quota.BaseDimension(k.Dimension())
 		inHand := k.left(now)
 		s.Leased[dimension] += k.total()

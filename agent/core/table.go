@@ -49,7 +49,7 @@ func (t *Table) Find(id quota.Key) *Key {
 	for i := h; ; i++ {
 		s := all[i&uint64(len(all)-1)].Load()
 		if s>>placeBits == h {
-			if k := t.keys.at(s & placeMask); k != nil && k.is(id) {
+			if k := t.keys.at(place(s)); k != nil && k.is(id) {
 				return k
 			}
 		} else if s == 0 {
@@ -66,7 +66,7 @@ func (t *Table) hash(id quota.Key) uint64 {
 // shard is chosen by the bits of a hash that choose no slot.
 func (t *Table) shard(hash uint64) *shard { return &t.shards[hash>>24] }
 
-func (t *Table) put(k *Key) {
+func (t *Table) put(k *Key) place {
 	h := t.hash(k.ID())
 	sh := t.shard(h)
 	slots := sh.slots.Load()
@@ -75,12 +75,14 @@ func (t *Table) put(k *Key) {
 	}
 	sh.used++
 	sh.live++
-	place(*slots, h<<placeBits|t.keys.put(k))
+	at := t.keys.put(k)
+	settle(*slots, h<<placeBits|uint64(at))
+	return at
 }
 
-// place puts a slot into the first place from its own on that was never used. One that was is not
+// settle puts a slot into the first place from its own on that was never used. One that was is not
 // used again: a search that reads it meanwhile might look for its key behind it.
-func place(slots []atomic.Uint64, s uint64) {
+func settle(slots []atomic.Uint64, s uint64) {
 	for i := s >> placeBits; ; i++ {
 		if at := &slots[i&uint64(len(slots)-1)]; at.Load() == 0 {
 			at.Store(s)
@@ -100,7 +102,7 @@ func (s *shard) grow() *[]atomic.Uint64 {
 	if old := s.slots.Load(); old != nil {
 		for i := range *old {
 			if o := (*old)[i].Load(); o&placeMask != 0 {
-				place(next, o)
+				settle(next, o)
 			}
 		}
 	}
@@ -121,9 +123,9 @@ func (t *Table) drop(k *Key) {
 		if s == 0 {
 			return
 		}
-		if s>>placeBits == h && t.keys.at(s&placeMask) == k {
+		if s>>placeBits == h && t.keys.at(place(s)) == k {
 			at.Store(h << placeBits)
-			t.keys.drop(s & placeMask)
+			t.keys.drop(place(s))
 			sh.live--
 			return
 		}
@@ -133,44 +135,47 @@ func (t *Table) drop(k *Key) {
 // directory has the keys in places that are numbered from 1. Any goroutine may look one up.
 type directory struct {
 	chunks atomic.Pointer[[]*chunk]
-	used   uint64   // places, also free ones; the core's
-	free   []uint32 // places of keys that went; the core's
+	used   place   // also free ones; the core's
+	free   []place // of keys that went; the core's
 }
+
+// place is that of a key in the directory; 0 is none.
+type place uint32
 
 type chunk [1 << chunkBits]atomic.Pointer[Key]
 
 const chunkBits = 10
 
 // at is the key at a place, or nil.
-func (d *directory) at(place uint64) *Key {
-	if place == 0 {
+func (d *directory) at(p place) *Key {
+	if p == 0 {
 		return nil
 	}
-	return (*d.chunks.Load())[place>>chunkBits][place&(1<<chunkBits-1)].Load()
+	return (*d.chunks.Load())[p>>chunkBits][p&(1<<chunkBits-1)].Load()
 }
 
 // put gives a key a place.
-func (d *directory) put(k *Key) (place uint64) {
+func (d *directory) put(k *Key) (at place) {
 	if n := len(d.free); n > 0 {
-		place, d.free = uint64(d.free[n-1]), d.free[:n-1]
+		at, d.free = d.free[n-1], d.free[:n-1]
 	} else {
 		d.used++
-		place = d.used
+		at = d.used
 	}
 	var chunks []*chunk
 	if all := d.chunks.Load(); all != nil {
 		chunks = *all
 	}
-	if place>>chunkBits >= uint64(len(chunks)) {
+	if int(at>>chunkBits) >= len(chunks) {
 		more := append(chunks[:len(chunks):len(chunks)], &chunk{})
 		d.chunks.Store(&more)
 		chunks = more
 	}
-	chunks[place>>chunkBits][place&(1<<chunkBits-1)].Store(k)
-	return place
+	chunks[at>>chunkBits][at&(1<<chunkBits-1)].Store(k)
+	return at
 }
 
-func (d *directory) drop(place uint64) {
-	(*d.chunks.Load())[place>>chunkBits][place&(1<<chunkBits-1)].Store(nil)
-	d.free = append(d.free, uint32(place))
+func (d *directory) drop(at place) {
+	(*d.chunks.Load())[at>>chunkBits][at&(1<<chunkBits-1)].Store(nil)
+	d.free = append(d.free, at)
 }

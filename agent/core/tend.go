@@ -326,7 +326,7 @@ func (c *Core) Stop(now Instant) {
 			c.finishAll(now, s.group, Outcome{Unavailable: true})
 		}
 	}
-	for _, k := range slices.Clone(c.keys) {
+	for _, k := range slices.Collect(c.each) {
 		for _, w := range slices.Concat(k.waiters, k.parked) {
 			c.finish(now, w, Outcome{Unavailable: true})
 		}
@@ -341,7 +341,7 @@ func (c *Core) Owes() bool {
 	if len(c.cancels) > 0 || len(c.refunds) > 0 || len(c.spends) > 0 || c.spendOut {
 		return true
 	}
-	for _, k := range c.keys {
+	for k := range c.each {
 		if len(k.closing) > 0 || k.owesUnleased() || len(k.held()) > 0 || !k.extend.empty() || k.slots != nil && !k.slots.empty() {
 			return true
 		}

@@ -4,16 +4,17 @@ package core
 // garbage collector reads nothing. A key is in it at most once, and knows its place.
 type wakes struct {
 	at   []Instant
-	keys []int32 // places in the core's list
+	keys []place // of the table
 }
 
 // noWake is the place of a key that is in no line to be looked at.
 const noWake = -1
 
+// wakeAt has a key looked at at a moment, and not before.
 func (c *Core) wakeAt(k *Key, at Instant) {
 	if k.wake == noWake {
 		k.wake = int32(len(c.wakes.at))
-		c.wakes.at, c.wakes.keys = append(c.wakes.at, at), append(c.wakes.keys, k.index)
+		c.wakes.at, c.wakes.keys = append(c.wakes.at, at), append(c.wakes.keys, c.keys[k.index])
 		c.upWake(k.wake)
 		return
 	}
@@ -21,17 +22,10 @@ func (c *Core) wakeAt(k *Key, at Instant) {
 	c.fixWake(k.wake)
 }
 
-// sooner has a key looked at by then.
+// wakeBy has a key looked at by then.
 func (c *Core) wakeBy(k *Key, at Instant) {
 	if k.wake == noWake || at < c.wakes.at[k.wake] {
 		c.wakeAt(k, at)
-	}
-}
-
-// moved says that a key has another index.
-func (c *Core) movedWake(k *Key) {
-	if k.wake != noWake {
-		c.wakes.keys[k.wake] = k.index
 	}
 }
 
@@ -50,7 +44,7 @@ func (c *Core) dropWake(k *Key) {
 	}
 }
 
-// next is the soonest moment, if any.
+// nextWake is the soonest moment, if any.
 func (c *Core) nextWake() (Instant, bool) {
 	if len(c.wakes.at) == 0 {
 		return 0, false
@@ -63,12 +57,12 @@ func (c *Core) due(now Instant) (*Key, bool) {
 	if len(c.wakes.at) == 0 || c.wakes.at[0] > now {
 		return nil, false
 	}
-	k := c.keys[c.wakes.keys[0]]
+	k := c.Table.keys.at(c.wakes.keys[0])
 	c.dropWake(k)
 	return k, true
 }
 
-// of is the moment of a key, if it has one.
+// wakeOf is the moment of a key, if it has one.
 func (c *Core) wakeOf(k *Key) (Instant, bool) {
 	if k.wake == noWake {
 		return 0, false
@@ -76,10 +70,10 @@ func (c *Core) wakeOf(k *Key) (Instant, bool) {
 	return c.wakes.at[k.wake], true
 }
 
-// place puts what is at a moment into a place.
-func (c *Core) placeWake(i int32, at Instant, key int32) {
+// placeWake puts what is at a moment into a place of the heap.
+func (c *Core) placeWake(i int32, at Instant, key place) {
 	c.wakes.at[i], c.wakes.keys[i] = at, key
-	c.keys[key].wake = i
+	c.Table.keys.at(key).wake = i
 }
 
 func (c *Core) fixWake(i int32) {
@@ -101,7 +95,7 @@ func (c *Core) upWake(i int32) {
 	c.placeWake(i, at, key)
 }
 
-// down reports that it moved.
+// downWake reports that it moved.
 func (c *Core) downWake(i int32) bool {
 	from, n := i, int32(len(c.wakes.at))
 	at, key := c.wakes.at[i], c.wakes.keys[i]

@@ -32,7 +32,7 @@ func (c *Core) Hot(now Instant, n int) []quota.Key {
 		return cmp.Or(cmp.Compare(y.rate, x.rate), cmp.Compare(x.id.Dimension, y.id.Dimension), cmp.Compare(x.id.Tenant, y.id.Tenant))
 	}
 	var hot []heat
-	for _, k := range c.keys {
+	for k := range c.each {
 		if k.slots != nil || !k.usedLately(now) {
 			continue
 		}
