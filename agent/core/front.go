@@ -123,11 +123,12 @@ func (l *Lease) become(o *Lease) {
 const movedAway = 1<<16 - 1
 
 // keep sees to it that the key's leases keep their places from now on, for somebody who remembers
-// which one units came from.
-func (k *Key) keep() {
+// which one units came from. It returns the key.
+func (k *Key) keep() *Key {
 	if k.signs.set(kept) {
 		k.moveOut()
 	}
+	return k
 }
 
 // remembered is the lease that units of a take came from, wherever it is now; nil if that cannot be

@@ -207,8 +207,7 @@ func (c *Core) try(now Instant, g *Group, last bool) (Outcome, bool) {
 		if p.lane = p.lane || c.exactLane(now, p.key, p.cost); p.lane {
 			continue
 		}
-		p.key.keep()
-		t := p.key.Take(now, p.cost)
+		t := p.key.keep().Take(now, p.cost)
 		switch {
 		case t.Allowed:
 			p.taken, p.lease = t, t.lease
@@ -236,8 +235,7 @@ func (c *Core) tryLane(now Instant, g *Group, last bool) (Outcome, bool) {
 		if !p.lane {
 			continue
 		}
-		p.key.keep()
-		switch t := p.key.takeNow(now, p.cost); {
+		switch t := p.key.keep().takeNow(now, p.cost); {
 		case t.Denied:
 			return Outcome{Taken: t, Key: p.key.ID()}, true
 		case t.Allowed: // it has a lease all the same
