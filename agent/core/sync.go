@@ -346,9 +346,7 @@ func (c *Core) acknowledge(now Instant, r sentReport, result *pb.ReportResult) {
 	l.own().reported = r.report
 	if r.report.final {
 		if l.now() == r.report { // else something was refunded on it meanwhile
-			if l := r.key.leaseOf(r.lease); l != nil {
-				c.drop(r.key, l)
-			}
+			c.drop(r.key, l)
 		}
 		return
 	}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"hash/maphash"
+	"math/bits"
 	"sync/atomic"
 
 	"github.com/quotalease/quotalease/ledger/quota"
@@ -132,50 +133,55 @@ func (t *Table) drop(k *Key) {
 	}
 }
 
-// directory has the keys in places that are numbered from 1. Any goroutine may look one up.
+// directory has the keys in places that are numbered from 1, in parts of which each is as large as all
+// before it together. Any goroutine may look up a place that a slot has: its part was made before.
 type directory struct {
-	chunks atomic.Pointer[[]*chunk]
-	used   place   // also free ones; the core's
-	free   []place // of keys that went; the core's
+	parts [24][]atomic.Pointer[Key]
+	used  place   // also free ones; the core's
+	free  []place // of keys that went; the core's
 }
 
 // place is that of a key in the directory; 0 is none.
 type place uint32
 
-type chunk [1 << chunkBits]atomic.Pointer[Key]
+// firstPart is how many places the first part has, as a power of two.
+const firstPart = 9
 
-const chunkBits = 10
+// part is which part has a place, and where in it.
+func (p place) part() (part int, at place) {
+	part = bits.Len32(uint32(p) >> firstPart)
+	return part, p & (sizeOf(part) - 1)
+}
+
+func sizeOf(part int) place { return 1 << (firstPart - 1 + max(part, 1)) }
 
 // at is the key at a place, or nil.
 func (d *directory) at(p place) *Key {
 	if p == 0 {
 		return nil
 	}
-	return (*d.chunks.Load())[p>>chunkBits][p&(1<<chunkBits-1)].Load()
+	part, at := p.part()
+	return d.parts[part][at].Load()
 }
 
 // put gives a key a place.
-func (d *directory) put(k *Key) (at place) {
+func (d *directory) put(k *Key) (p place) {
 	if n := len(d.free); n > 0 {
-		at, d.free = d.free[n-1], d.free[:n-1]
+		p, d.free = d.free[n-1], d.free[:n-1]
 	} else {
 		d.used++
-		at = d.used
+		p = d.used
 	}
-	var chunks []*chunk
-	if all := d.chunks.Load(); all != nil {
-		chunks = *all
+	part, at := p.part()
+	if d.parts[part] == nil {
+		d.parts[part] = make([]atomic.Pointer[Key], sizeOf(part))
 	}
-	if int(at>>chunkBits) >= len(chunks) {
-		more := append(chunks[:len(chunks):len(chunks)], &chunk{})
-		d.chunks.Store(&more)
-		chunks = more
-	}
-	chunks[at>>chunkBits][at&(1<<chunkBits-1)].Store(k)
-	return at
+	d.parts[part][at].Store(k)
+	return p
 }
 
-func (d *directory) drop(at place) {
-	(*d.chunks.Load())[at>>chunkBits][at&(1<<chunkBits-1)].Store(nil)
-	d.free = append(d.free, at)
+func (d *directory) drop(p place) {
+	part, at := p.part()
+	d.parts[part][at].Store(nil)
+	d.free = append(d.free, p)
 }
