@@ -185,7 +185,7 @@ func (a *Agent) takeFast(tenant string, takes []core.DimensionCost, times int64)
 // takePieces takes from every key's leases, or from none. The pieces are sorted.
 func (a *Agent) takePieces(pieces []core.Piece) (quota.Key, Decision, bool) {
 	slices.SortFunc(pieces, func(x, y core.Piece) int {
-		return cmp.Or(cmp.Compare(x.Key.ID.Dimension, y.Key.ID.Dimension), cmp.Compare(x.Key.ID.Tenant, y.Key.ID.Tenant))
+		return cmp.Or(cmp.Compare(x.Key.Dimension(), y.Key.Dimension()), cmp.Compare(x.Key.ID().Tenant, y.Key.ID().Tenant))
 	})
 	now := a.now()
 	t, at, quiet := core.TakePieces(now, pieces)
@@ -199,7 +199,7 @@ func (a *Agent) takePieces(pieces []core.Piece) (quota.Key, Decision, bool) {
 	if !t.Allowed && !t.Denied {
 		return quota.Key{}, Decision{}, false
 	}
-	id := pieces[at].Key.ID
+	id := pieces[at].Key.ID()
 	if t.Denied {
 		a.seen.denied(id.Dimension, t.Reason, t.RetryIn)
 		return id, decision(id.Dimension, &t), true

@@ -12,8 +12,12 @@ import (
 
 // Decision is the answer to a take. A denial is a value; an outage is an error (see
 // UnavailableError).
+//
+// Its size is a multiple of 16 bytes: that is how it is copied, and a copy of what is not ends in two
+// moves that overlap, which the copy after it has to wait for.
 type Decision struct {
 	Allowed       bool
+	Shadow        bool         // the limit is only watched
 	Dimension     string       // of the key that decided: the denier, or, of several that passed, the one with the least left
 	Reason        quota.Reason // why denied; or what is special about the allowance (open_mode, extended, cold)
 	Limit         quota.Limit  // of the key's window
@@ -23,7 +27,6 @@ type Decision struct {
 	Window        time.Duration // how long the window is in all; 0: not known, or endless
 	Largest       quota.Units   // with too_large: the largest cost that can pass
 	PolicyVersion int64
-	Shadow        bool
 	Ticket        *Ticket // of a denial: the caller may wait its turn; RetryIn is then the ticket's
 }
 

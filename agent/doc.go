@@ -19,6 +19,8 @@
 //   - Callers are woken by the grant they wait for. (TestF8WaitingCallersAreWokenByTheGrant)
 //   - An outage is an error, never a denial, and callers learn of it at once.
 //     (TestO4OutageIsAnErrorAndNeverADenial)
+//   - A million keys in use take 400 bytes each at most, with their names, and what nobody uses goes,
+//     leases and memory. (TestR1_13AMillionKeysInBoundedMemory)
 //   - What outage mode open lets through is marked, counted and logged. (TestO3SilentFailOpen)
 //   - So is what mode extend lets through.
 //     (TestO3WhatAnAllowanceLetsThroughIsMarkedCountedAndLogged)

@@ -32,7 +32,7 @@ func (a *Agent) spend(k *core.Key, cost int64, d *Decision) bool {
 	if s.Low {
 		a.low(k)
 	}
-	d.Allowed, d.Dimension = true, k.ID.Dimension
+	d.Allowed, d.Dimension = true, k.Dimension()
 	d.know(s.Answer(now))
 	return true
 }
@@ -72,7 +72,7 @@ func (a *Agent) noteFast(k *core.Key, t *core.Taken, cost int64) {
 		a.low(k)
 	}
 	if t.Denied && cost > 0 { // a peek asked, and was told
-		a.seen.denied(k.ID.Dimension, t.Reason, t.RetryIn)
+		a.seen.denied(k.Dimension(), t.Reason, t.RetryIn)
 	}
 }
 

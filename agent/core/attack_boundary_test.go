@@ -30,7 +30,7 @@ func TestACallerBetweenASlowLeaseAndItsStartSendsNoKeyToTheExactLane(t *testing.
 	k := d.key(exports)
 	var start Instant
 	for _, l := range k.held() {
-		start = max(start, l.start)
+		start = max(start, l.more().start)
 	}
 	if start == 0 {
 		t.Fatal("no lease for the next window")

@@ -35,8 +35,8 @@ func TestR1_13StateIsBounded(t *testing.T) {
 		}
 		d.settleFor(3*d.ttl(), time.Second)
 		c := d.core
-		if len(c.keys) != 0 || len(c.wakes.items) != 0 || len(c.dirty) != 0 || len(c.lazy) != 0 || len(c.leading) != 0 {
-			t.Errorf("ttls later: %d keys, %d wakes, %d, %d and %d in line", len(c.keys), len(c.wakes.items), len(c.dirty), len(c.lazy), len(c.leading))
+		if len(c.keys) != 0 || len(c.wakes.at) != 0 || len(c.dirty) != 0 || len(c.lazy) != 0 || len(c.leading) != 0 {
+			t.Errorf("ttls later: %d keys, %d wakes, %d, %d and %d in line", len(c.keys), len(c.wakes.at), len(c.dirty), len(c.lazy), len(c.leading))
 		}
 		if _, out := d.used(); out != 0 {
 			t.Errorf("%d units of keys that nobody uses are still out", out)

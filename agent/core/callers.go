@@ -123,8 +123,8 @@ func (c *Core) admit(now Instant, id quota.Key, dim *Dimension) *Key {
 // line puts a caller in line for a key. Who puts units back looks for one after that, and this
 // caller will look for units again: one of the two sees the other.
 func (k *Key) line(w *Waiter) {
-	k.waiters = append(k.waiters, w)
-	k.queued.Store(true)
+	k.some().waiters = append(k.waiters, w)
+	k.signs.set(queued)
 }
 
 func (c *Core) unknownDimension() *quota.FieldError {
@@ -168,8 +168,9 @@ func (c *Core) leave(w *Waiter) {
 	is := func(o *Waiter) bool { return o == w }
 	c.early = slices.DeleteFunc(c.early, is)
 	if k := w.key; k != nil {
-		k.waiters = slices.DeleteFunc(k.waiters, is)
-		k.parked = slices.DeleteFunc(k.parked, is)
+		r := k.some()
+		r.waiters = slices.DeleteFunc(r.waiters, is)
+		r.parked = slices.DeleteFunc(r.parked, is)
 	}
 }
 

@@ -28,6 +28,8 @@ type Dimension struct {
 	debt     int64 // units that may pass once per key before the first lease
 
 	overridable bool // a request may bring a limit along
+
+	plain *terms // of a key that the ledger did not tell of
 }
 
 // beat is how often an agent that uses the dimension should at least be in contact: once a
@@ -73,6 +75,7 @@ func readCatalogue(c *pb.Catalogue) (map[string]*Dimension, error) {
 		if class == quota.Exact {
 			dim.outage.open, dim.outage.extend = false, false
 		}
+		dim.plain = plainTerms(dim)
 		dims[dim.Name] = dim
 	}
 	return dims, nil

@@ -37,16 +37,17 @@ type Core struct {
 	rng         *rand.Rand
 	gen         *uuid.Gen
 	incarnation ID
-	life        int // incarnations before this one
+	life        uint16 // incarnations before this one, to tell them apart
 	token       []byte
 
 	operations  atomic.Pointer[map[string]*Operation] // of the catalogue in force
 	descriptors atomic.Pointer[Descriptors]           // the same one's
 	dims        map[string]*Dimension
-	version     int64  // of dims
-	told        int64  // version that the control plane sent; not one from before the start
-	keys        []*Key // in the table, in an order that the events alone decide
-	wakes       wakeHeap
+	version     int64   // of dims
+	told        int64   // version that the control plane sent; not one from before the start
+	keys        []place // in the table, in an order that the events alone decide
+	wakes       wakes
+	shared      shared
 	dirty       []*Key // the next Sync has something urgent to say of them, first come first
 	lazy        []*Key // something that can wait for the next Sync, or until lazyAt
 	lazyAt      Instant
@@ -175,24 +176,32 @@ func (c *Core) Dimension(name string) (*Dimension, bool) {
 }
 
 func (c *Core) newKey(now Instant, id quota.Key, dim *Dimension) *Key {
-	k := &Key{ID: id, slots: newSlots(dim, now)}
-	k.show(nil, dim, nil)
+	k := newKey(id, dim, now)
 	c.syncAt = min(c.syncAt, now+c.Jitter(max(dim.beat(), minHeartbeat)))
-	c.Table.put(k)
-	k.index = len(c.keys)
-	c.keys = append(c.keys, k)
+	k.index = int32(len(c.keys))
+	c.keys = append(c.keys, c.Table.put(k))
 	return k
+}
+
+// each calls what for every key, until that says no. Nothing may come or go meanwhile.
+func (c *Core) each(what func(k *Key) bool) {
+	for _, p := range c.keys {
+		if !what(c.Table.keys.at(p)) {
+			return
+		}
+	}
 }
 
 // forget drops a key that holds nothing and owes nothing.
 func (c *Core) forget(k *Key) {
-	c.retired[quota.BaseDimension(k.ID.Dimension)] += k.total()
-	c.Table.drop(k.ID)
+	c.retired[quota.BaseDimension(k.Dimension())] += k.total()
+	c.dropWake(k)
 	last := c.keys[len(c.keys)-1]
-	c.keys[k.index], last.index = last, k.index
+	c.Table.keys.at(last).index = k.index
+	c.keys[k.index] = last
 	c.keys = c.keys[:len(c.keys)-1]
 	k.index = gone
-	c.wakes.drop(k)
+	c.Table.drop(k)
 }
 
 // gone is the index of a key that was forgotten.

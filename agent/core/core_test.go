@@ -65,8 +65,8 @@ func TestR2_3LocalSpendNeedsNoRoundTrip(t *testing.T) {
 			asked = int(before)
 		}
 	}
-	if int64(asked-1) != newest.low || newest.low < held/5-1 {
-		t.Fatalf("prefetch at the watermark %d of %d, asked with %d left", newest.low, held, asked)
+	if int64(asked-1) != newest.low.Load() || newest.low.Load() < held/5-1 {
+		t.Fatalf("prefetch at the watermark %d of %d, asked with %d left", newest.low.Load(), held, asked)
 	}
 	if got, _ := d.take(exports, 1); got != nil {
 		t.Fatalf("at 0 no new work starts: %+v", *got)
@@ -78,7 +78,7 @@ func TestF7WatermarkStorm(t *testing.T) {
 	d := newDriver(t)
 	d.warm(exports, 1)
 	k := d.key(exports)
-	for k.left(d.now) > k.held()[0].low {
+	for k.left(d.now) > k.held()[0].low.Load() {
 		d.take(exports, 1)
 	}
 	lows := 0
@@ -114,8 +114,8 @@ func TestD1LostReply(t *testing.T) {
 		t.Fatalf("one grant, got %d", len(d.grants))
 	}
 	// The deadline still counts from the first send.
-	if l := d.key(exports).held()[0]; l.deadline >= d.now+9*time.Second {
-		t.Fatalf("the lease ends a ttl after the first send, got %s after now", l.deadline-d.now)
+	if l := d.key(exports).held()[0]; l.deadline() >= d.now+9*time.Second {
+		t.Fatalf("the lease ends a ttl after the first send, got %s after now", l.deadline()-d.now)
 	}
 }
 

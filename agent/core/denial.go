@@ -80,7 +80,7 @@ func (c *Core) retryLeasedOut(now Instant, k *Key, window int64) Instant {
 	}
 	ttl := k.dim().TTL
 	wait := min(max(ttl/8, 20*time.Millisecond)<<min(k.vain, 3), max(ttl, 20*time.Millisecond))
-	k.vain++
+	k.some().vain++
 	return now + c.Jitter(wait)
 }
 
@@ -148,8 +148,8 @@ func (c *Core) grew(k *Key, window, generation int64) {
 		return
 	}
 	k.denial.Store(nil)
-	k.lowSent.Store(false)
-	k.vain = 0
+	k.signs.clear(lowSent)
+	k.notInVain()
 }
 
 // sure makes of "nothing is left" what the ledger says of it now: that all was used, which no

@@ -123,5 +123,6 @@ func dimensionOf(dims map[string]*Dimension, name string) *Dimension {
 	if d.Kind == quota.Period {
 		d.Calendar = o.Calendar(d.Calendar)
 	}
+	d.plain = plainTerms(&d)
 	return &d
 }

@@ -46,8 +46,7 @@ func TestADerivedDimensionIsItsOwnersWithAnotherLimit(t *testing.T) {
 	}
 	// A policy that accepts such limits no more ends what is held under them.
 	k := c.admit(0, quota.Key{Tenant: "acme", Dimension: "exports@7/MINUTE"}, got)
-	l := &Lease{deadline: Instant(time.Minute), amount: 5}
-	l.bucket.left.Store(5)
+	l := leaseOf(5, Instant(time.Minute))
 	k.hold([]*Lease{l})
 	c.adopt(1, ruledCatalogue(2, rule("exports", true)))
 	if t1 := k.Take(2, 1); !t1.Allowed {

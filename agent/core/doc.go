@@ -10,6 +10,9 @@
 //   - A key is found without a lock, as in a map, beside whatever comes and goes, and the table stays as
 //     large as what is in it needs. (TestTheTableIsAMap, TestSearchesBesideChanges,
 //     TestTheTableForgetsWhatWent)
+//   - A lease that lies in its key is moved there and away beside its takers without a unit lost, spent
+//     twice, or spent after its end; who remembers which lease units came from is never wrong.
+//     (TestALeaseMovesBesideItsTakers, TestOnlyPlainLeasesMoveIn, TestTheLeaseOfATakeIsRemembered)
 //   - Of what is taken or put back beside a key that is being forgotten nothing is lost.
 //     (TestTakersBesideKeysThatComeAndGo, TestR1_10WhatComesBackAfterItsKeyWasForgotten)
 //   - A lease ends a ttl after its ask was first sent, however late the answer came, so this

@@ -53,16 +53,16 @@ func (c *Core) considerAllowance(now Instant, k *Key) Instant {
 		if !wanted || c.ledgerErr == unknownErr {
 			return never
 		}
-		k.extend = &extension{}
+		k.some().extend = &extension{}
 	}
 	e, again := k.extend, never
 	used := k.usedLately(now) || c.Failing()
 	for _, l := range slices.Clone(e.leases) {
-		if now >= l.deadline || !wanted || !used {
+		if now >= l.deadline() || !wanted || !used {
 			c.end(now, k, l)
 			continue
 		}
-		again = min(again, l.deadline)
+		again = min(again, l.deadline())
 	}
 	present := c.window(now, k)
 	for _, a := range slices.Clone(e.asks) {
@@ -128,11 +128,11 @@ func (c *Core) decidedAllowance(now Instant, k *Key, id ID, d *pb.Decision) bool
 			return true
 		}
 		l := &Lease{
-			id: a.id, window: d.GetWindow(), amount: d.GetAmount(), emergency: true,
-			deadline: a.firstSent + micros(d.GetTtlUs()), begun: true, life: c.life,
+			id: a.id, window: c.shared.window(d.GetWindow()), amount: d.GetAmount(), emergency: true, begun: true, life: c.life, rest: &leaseRest{},
 		}
+		l.until.Store(int64(a.firstSent + micros(d.GetTtlUs())))
 		if wait := micros(d.GetStartsInUs()); wait > 0 {
-			l.start = now + wait + wait/maxDrift
+			l.rest.start = now + wait + wait/maxDrift
 		}
 		l.bucket.left.Store(l.amount)
 		k.extend.leases = append(k.extend.leases, l)
@@ -168,7 +168,7 @@ func (c *Core) chargeExtended(now Instant, k *Key, cost int64) {
 	l.bucket.take(cost, 0)
 	out := k.dim().outage
 	k.extend.paced = max(k.extend.paced, now) + out.pace(cost, l.amount)
-	c.extended[quota.BaseDimension(k.ID.Dimension)] += cost
+	c.extended[quota.BaseDimension(k.Dimension())] += cost
 }
 
 // pace is how long a cost takes at the rate of someone who was given amount of the budget.

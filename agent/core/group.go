@@ -107,7 +107,7 @@ func (c *Core) WantAll(now Instant, g *Group) {
 			c.finishAll(now, g, Outcome{Unavailable: true})
 			return
 		}
-		k.busy++
+		k.some().busy++
 		g.parts = append(g.parts, part{key: k, cost: t.Cost})
 	}
 	c.attempt(now, g, false)
@@ -178,7 +178,7 @@ func (c *Core) attempt(now Instant, g *Group, last bool) {
 // tendOthers serves those who wait for what a group put back, of every key but one.
 func (c *Core) tendOthers(now Instant, g *Group, but *Key) {
 	for _, p := range g.parts {
-		if p.key != but && p.key.queued.Load() {
+		if p.key != but && p.key.signs.has(queued) {
 			c.tend(now, p.key)
 		}
 	}
@@ -207,12 +207,12 @@ func (c *Core) try(now Instant, g *Group, last bool) (Outcome, bool) {
 		if p.lane = p.lane || c.exactLane(now, p.key, p.cost); p.lane {
 			continue
 		}
-		t := p.key.Take(now, p.cost)
+		t := p.key.keep().Take(now, p.cost)
 		switch {
 		case t.Allowed:
 			p.taken, p.lease = t, t.lease
 		case t.Denied:
-			return Outcome{Taken: t, Key: p.key.ID}, true
+			return Outcome{Taken: t, Key: p.key.ID()}, true
 		case !last:
 			c.release(now, g)
 			c.lineUp(now, g, p)
@@ -235,9 +235,9 @@ func (c *Core) tryLane(now Instant, g *Group, last bool) (Outcome, bool) {
 		if !p.lane {
 			continue
 		}
-		switch t := p.key.takeNow(now, p.cost); {
+		switch t := p.key.keep().takeNow(now, p.cost); {
 		case t.Denied:
-			return Outcome{Taken: t, Key: p.key.ID}, true
+			return Outcome{Taken: t, Key: p.key.ID()}, true
 		case t.Allowed: // it has a lease all the same
 			p.taken, p.lease, p.lane = t, t.lease, false
 			continue
@@ -265,7 +265,7 @@ func (c *Core) passFree(now Instant, g *Group, p *part) Outcome {
 		out = *g.outage
 	}
 	o := c.verdict(now, p.key, p.cost, p.lane, out)
-	o.Key = p.key.ID
+	o.Key = p.key.ID()
 	if o.Allowed {
 		p.taken, p.free = o.Taken, true
 	}
@@ -279,7 +279,7 @@ func (g *Group) passed() Outcome {
 	for i, p := range g.parts {
 		tighter := p.taken.Limit >= 0 && (o.Limit < 0 || p.taken.Remaining < o.Remaining)
 		if i == 0 || p.free && o.Reason == quota.Allowed || p.free == (o.Reason != quota.Allowed) && tighter {
-			o = Outcome{Taken: p.taken, Key: p.key.ID}
+			o = Outcome{Taken: p.taken, Key: p.key.ID()}
 		}
 	}
 	o.Allowed = true
@@ -295,7 +295,7 @@ func (c *Core) lineUp(now Instant, g *Group, p *part) {
 			c.fetch(now, o)
 		}
 	}
-	g.waiter = &Waiter{Key: k.ID, Cost: p.cost, key: k, group: g}
+	g.waiter = &Waiter{Key: k.ID(), Cost: p.cost, key: k, group: g}
 	k.needHint, k.lastUse = p.cost, now
 	k.line(g.waiter)
 	c.tend(now, k)

@@ -288,9 +288,9 @@ func TestCallersOfSeveralKeysWhoLeaveChargeNothing(t *testing.T) {
 			if want := map[string]int{"stop": 1, "outage": 1}[name]; answers != want {
 				t.Errorf("%s, %s: %d answers, want %d", name, at, answers, want)
 			}
-			for _, k := range d.core.keys {
+			for k := range d.core.each {
 				if k.busy != 0 || k.spends != 0 {
-					t.Errorf("%s, %s: %s is still busy", name, at, k.ID)
+					t.Errorf("%s, %s: %s is still busy", name, at, k.ID())
 				}
 			}
 		}
@@ -337,9 +337,9 @@ func TestAnOperationMayOverrideTheOutageMode(t *testing.T) {
 		t.Errorf("unknown: %+v", got)
 	}
 	unleased := map[string]int64{}
-	for _, k := range d.core.keys {
+	for k := range d.core.each {
 		for _, u := range k.unleased {
-			unleased[k.ID.Dimension] += u.taken
+			unleased[k.Dimension()] += u.taken
 		}
 	}
 	if unleased["a"] != 3 || unleased["b"] != 6 || unleased["x"] != 0 {
@@ -365,7 +365,7 @@ func TestPiecesThatWerePutBackAreNotReportedAsTaken(t *testing.T) {
 	}
 	// A report went out in between: it was taken, and is refunded.
 	taken := a.Take(d.now, 2)
-	l.said = l.now()
+	l.own().said = l.now()
 	d.core.putBack(d.now, a, taken.lease, 2)
 	if r := l.now(); r.taken != 3 || r.refunded != 2 || r.use() != 1 {
 		t.Errorf("reported as %+v", r)

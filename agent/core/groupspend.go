@@ -19,7 +19,7 @@ func (c *Core) spendAll(now Instant, g *Group) {
 			continue
 		}
 		p.spend = &spend{id: c.newID(now), key: p.key, cost: p.cost, group: g}
-		p.key.spends++
+		p.key.some().spends++
 		c.spends = append(c.spends, p.spend)
 	}
 }
@@ -83,7 +83,7 @@ func (c *Core) groupSpent(now Instant, g *Group) {
 		p.spent = p.spend.id
 		p.spend.group, p.spend = nil, nil
 		p.key.spends--
-		c.exact[quota.BaseDimension(p.key.ID.Dimension)] += p.cost
+		c.exact[quota.BaseDimension(p.key.Dimension())] += p.cost
 		p.taken = p.key.answer(now, p.key.left(now))
 	}
 	c.finishAll(now, g, c.passed(now, g, late))
@@ -129,13 +129,13 @@ func (c *Core) passed(now Instant, g *Group, late *Key) Outcome {
 	}
 	t := late.answer(now, 0)
 	t.RetryIn = max(c.retryAt-now, 0)
-	return Outcome{Taken: t, Unavailable: true, Key: late.ID}
+	return Outcome{Taken: t, Unavailable: true, Key: late.ID()}
 }
 
 // groupDenied answers a group one of whose exact keys was refused.
 func (c *Core) groupDenied(now Instant, g *Group, p *part, d *pb.Decision) {
 	k := p.key
-	o := Outcome{Taken: k.answer(now, k.released(now)), Key: k.ID}
+	o := Outcome{Taken: k.answer(now, k.released(now)), Key: k.ID()}
 	switch reason := quota.Reason(d.GetReason()); {
 	case d.GetFault() != nil:
 		c.refused(now, k, d.GetFault())
@@ -147,7 +147,7 @@ func (c *Core) groupDenied(now Instant, g *Group, p *part, d *pb.Decision) {
 	case reason == quota.LeasedOut && !g.again && (k.newest(now) != nil || len(k.closing) > 0 || k.ask != nil):
 		g.again = true
 		c.release(now, g)
-		g.waiter = &Waiter{Key: k.ID, Cost: p.cost, key: k, group: g}
+		g.waiter = &Waiter{Key: k.ID(), Cost: p.cost, key: k, group: g}
 		c.parkSpend(now, k, g.waiter)
 		c.tendOthers(now, g, k)
 		return

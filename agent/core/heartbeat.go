@@ -13,7 +13,7 @@ const (
 // the next Sync. The next heartbeat comes before a denial that was not checked is a ttl old.
 func (c *Core) heartbeat(now Instant) {
 	every, checks := maxHeartbeat, never
-	for _, k := range c.keys {
+	for k := range c.each {
 		every = min(every, k.dim().beat())
 		switch {
 		case k.denial.Load() == nil:
@@ -43,7 +43,7 @@ func (c *Core) silent(now Instant) bool {
 		return false
 	}
 	at := c.synced + 2*maxHeartbeat
-	for _, k := range c.keys {
+	for k := range c.each {
 		d := k.dim()
 		if d.outage.open || d.outage.extend {
 			return false

@@ -2,8 +2,9 @@ package core
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
-	"time"
+	"unsafe"
 
 	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
@@ -11,27 +12,51 @@ import (
 
 // Key is one quota as the agent holds it. Take runs on any goroutine; everything else
 // belongs to the core and is called by its owner only.
+//
+// There may be a million of them, most in the same state: one lease in hand, nothing on its way.
+// What such a key needs lies in it, and it points to nothing of its own: what the ledger said of many
+// keys alike is shared, and what few keys need at a time is elsewhere (see rare).
 type Key struct {
-	ID quota.Key
+	// What a take reads comes first, side by side.
+	name     name
+	dirty    bool // in line for the next Sync
+	deferred bool // in line for whatever Sync goes out next
+	refresh  bool // the next Sync names the key, to learn its state
+	led      bool // the next window's lease was granted, denied, or is not to be had
+	leading  bool // the ask for it waits for a Sync, in the core's line
+	signs    signs
+	index    int32                 // in the core's list; gone once forgotten
+	wake     int32                 // in the heap of those to be looked at, or noWake
+	terms    atomic.Pointer[terms] // never nil
+	headroom atomic.Int64          // as the ledger last said
+	own      Lease                 // the one in hand, if that is plain; see front
 
-	front  atomic.Pointer[front] // never nil
+	front  atomic.Pointer[front] // nil: no lease but own
 	denial atomic.Pointer[denial]
-	// lowSent is set by the taker that finds the newest lease low, and cleared when the core
-	// has dealt with it: however many takers pass the watermark, one of them tells.
-	lowSent atomic.Bool
-	// refused is set by a taker that was denied: a key whose callers are all turned away is in
-	// use, too.
-	refused atomic.Bool
-	// queued is set while callers wait, for those who put units back without the core.
-	queued atomic.Bool
+	*rare
+
+	lead       lead
+	leaseCap   int64   // as the ledger last said
+	generation int64   // as the ledger last said
+	learned    Instant // when the ledger last told of its state
+	typical    float64 // cost, as the core sees it; 0: none yet
+	needHint   int64
+	demand     demand
+	lastUse    Instant
+	lastTotal  int64 // total at the last look, to notice use that left no other trace
+	past       int64 // taken from leases that are gone, for totals
+}
+
+// rare is what few keys need at a time. The others share one that is all zero: to read it is well,
+// to write is some's matter.
+type rare struct {
+	shared bool // by all keys that need none
 
 	extend *extension // allowances for outages; nil: there was none
 	slots  *slotSet   // of a concurrency limit; nil: it has units
 
-	index    int  // in the core's list; gone once forgotten
-	dirty    bool // in line for the next Sync
-	spends   int  // items of the exact lane in line or in flight
-	busy     int  // groups and reservations that may still give something back
+	spends   int // items of the exact lane in line or in flight
+	busy     int // groups and reservations that may still give something back
 	ask      *ask
 	next     *ask // for the window after this one
 	closing  []*Lease
@@ -39,22 +64,150 @@ type Key struct {
 	waiters  []*Waiter
 	parked   []*Waiter // for whom this agent's own leases are on their way back (see parkSpend)
 
-	heard     heard
-	lead      lead
-	vain      int     // asks in a row that found all units in others' hands
-	deferred  bool    // in line for whatever Sync goes out next
-	learned   Instant // when the ledger last told of its state
-	refresh   bool    // the next Sync names the key, to learn its state
-	lane      lane
-	typical   float64 // cost, as the core sees it; 0: none yet
-	nextAsk   Instant // not before, after a lease that came too late
-	full      bool    // nextAsk is because exposure allows no more beside what was in hand
-	modest    Instant // until then nothing is fetched ahead: others are in need
-	needHint  int64
-	demand    demand
-	lastUse   Instant
-	lastTotal int64 // total at the last look, to notice use that left no other trace
-	past      int64 // taken from leases that are gone, for totals
+	heard   heard
+	vain    int // asks in a row that found all units in others' hands
+	lane    lane
+	nextAsk Instant // not before, after a lease that came too late
+	full    bool    // nextAsk is because exposure allows no more beside what was in hand
+	modest  Instant // until then nothing is fetched ahead: others are in need
+}
+
+var noRare = &rare{shared: true}
+
+// some is the key's own rare, to be written.
+func (k *Key) some() *rare {
+	if k.rare.shared {
+		k.rare = &rare{}
+	}
+	return k.rare
+}
+
+// settleDown lets go of a rare with nothing in it.
+func (k *Key) settleDown() {
+	k.own.settleDown()
+	r := k.rare
+	if r.shared || r.extend != nil || r.slots != nil || r.spends != 0 || r.busy != 0 || r.ask != nil || r.next != nil ||
+		len(r.closing)+len(r.unleased)+len(r.waiters)+len(r.parked) > 0 ||
+		r.heard != (heard{}) || r.vain != 0 || r.lane != (lane{}) || r.nextAsk != 0 || r.full || r.modest != 0 {
+		return
+	}
+	k.rare = noRare
+}
+
+// soon lets the next ask go out at once.
+func (k *Key) soon() {
+	if k.nextAsk != 0 || k.vain != 0 {
+		r := k.some()
+		r.nextAsk, r.vain = 0, 0
+	}
+}
+
+// pause puts the next ask off.
+func (k *Key) pause(until Instant, full bool) {
+	r := k.some()
+	r.nextAsk, r.full = until, full
+}
+
+// notInVain says that asks may succeed again.
+func (k *Key) notInVain() {
+	if k.vain != 0 {
+		k.some().vain = 0
+	}
+}
+
+func newKey(id quota.Key, dim *Dimension, now Instant) *Key {
+	k := &Key{rare: noRare, index: gone, wake: noWake}
+	k.terms.Store(dim.plain)
+	k.call(id.Tenant)
+	if dim.Kind == quota.Concurrency {
+		k.some().slots = &slotSet{since: now}
+	}
+	return k
+}
+
+// ID is the key's name. Any goroutine may ask.
+func (k *Key) ID() quota.Key { return quota.Key{Tenant: k.tenant(), Dimension: k.dim().Name} }
+
+// is reports that the key has this name.
+func (k *Key) is(id quota.Key) bool {
+	if n := k.name.n; n <= shortName && string(k.name.bytes[:n]) != id.Tenant || n > shortName && k.tenant() != id.Tenant {
+		return false
+	}
+	return k.dim().Name == id.Dimension
+}
+
+// Dimension is the name of the key's dimension. Any goroutine may ask.
+func (k *Key) Dimension() string { return k.dim().Name }
+
+// takesSlots reports that the key is a concurrency limit. Any goroutine may ask.
+func (k *Key) takesSlots() bool { return k.dim().Kind == quota.Concurrency }
+
+// name is a tenant's name, if it is short enough; else that is in the front.
+type name struct {
+	bytes [shortName]byte
+	n     uint8 // longName: elsewhere
+}
+
+const (
+	shortName = 36 // a UUID
+	longName  = 255
+)
+
+// call gives the key its tenant, before anybody else knows it.
+func (k *Key) call(tenant string) {
+	if len(tenant) <= shortName {
+		k.name.n = uint8(copy(k.name.bytes[:], tenant))
+		return
+	}
+	k.name.n = longName
+	k.front.Store(&front{tenant: strings.Clone(tenant), own: true})
+}
+
+// tenant never changes, so that it may stay where it is.
+func (k *Key) tenant() string {
+	if k.name.n == longName {
+		return k.front.Load().tenant
+	}
+	return unsafe.String(&k.name.bytes[0], int(k.name.n))
+}
+
+// signs are what takers and the core tell each other, and above them the serial number of what own has,
+// or had last. Any goroutine may read them, and set signs.
+type signs struct{ bits atomic.Uint32 }
+
+const (
+	// lowSent is set by the taker that finds the newest lease low, and cleared when the core
+	// has dealt with it: however many takers pass the watermark, one of them tells.
+	lowSent = 1 << iota
+	// refused is set by a taker that was denied: a key whose callers are all turned away is in
+	// use, too.
+	refused
+	// queued is set while callers wait, for those who put units back without the core.
+	queued
+	// kept is set for good once somebody remembers which lease units came from: from then on none is
+	// in own.
+	kept
+
+	oneSerial = 1 << 8
+)
+
+func (s *signs) serial() uint32 { return s.bits.Load() / oneSerial }
+
+// next gives what own has next its number. They come around after 2^24: more leases than a caller's
+// turn can last.
+func (s *signs) next() { s.bits.Add(oneSerial) }
+
+func (s *signs) has(sign uint32) bool { return s.bits.Load()&sign != 0 }
+
+// set returns whether it was not set.
+func (s *signs) set(sign uint32) (first bool) {
+	return !s.has(sign) && s.bits.Or(sign)&sign == 0
+}
+
+func (s *signs) clear(sign uint32) {
+	if s.has(sign) {
+		s.bits.And(^sign)
+	}
 }
 
 // heard is the highest generation of the current window that a notice told of.
@@ -84,187 +237,6 @@ type unleased struct {
 }
 
 type windowID struct{ start, end int64 }
-
-// Taken is what a fast take answers: allowed, missed (see the core), or a remembered denial.
-type Taken struct {
-	Allowed   bool
-	Denied    bool
-	Low       bool // the caller tells the core
-	Reason    quota.Reason
-	Remaining int64
-	Limit     int64 // -1: unlimited
-	Largest   int64
-	RetryIn   Instant
-	Reset     Instant
-	Window    time.Duration
-	Version   int64
-
-	lease *Lease // which the units came from
-}
-
-// Spent is what a take found in hand: small enough to be returned in registers, which is what
-// most takes need.
-type Spent struct {
-	Low bool // the caller tells the core
-
-	front *front
-	lease *Lease // which the units came from
-	left  int64
-}
-
-// Answer is what is known of the key beside the verdict, at the moment of the take.
-func (s Spent) Answer(now Instant) (limit, remaining, version int64, reset Instant, window time.Duration) {
-	return s.front.answer(now, s.left)
-}
-
-// Spend takes cost from a lease in hand, if one covers it, without a lock.
-func (k *Key) Spend(now Instant, cost int64) (s Spent, ok bool) {
-	f := k.front.Load()
-	for i, l := range f.leases {
-		if !l.live(now) {
-			continue
-		}
-		var kept int64
-		if now < l.full { // asked here, since the call costs as much as the rest
-			kept = l.unreleased(now)
-		}
-		left, ok := l.bucket.take(cost, kept)
-		if !ok || cost == 0 && left <= kept { // a peek asks whether a take would pass
-			continue
-		}
-		return Spent{front: f, lease: l, left: left - kept, Low: left <= l.low && cost > 0 && k.tells(now, f.leases[i+1:])}, true
-	}
-	return Spent{}, false
-}
-
-// tells reports that the taker who asks is the one to tell that the newest lease is low.
-func (k *Key) tells(now Instant, behind []*Lease) bool {
-	return !k.lowSent.Load() && newest(now, behind) && k.lowSent.CompareAndSwap(false, true)
-}
-
-// Take spends cost from a lease in hand, or finds a remembered denial, without a lock.
-func (k *Key) Take(now Instant, cost int64) Taken {
-	if s, ok := k.Spend(now, cost); ok {
-		t := Taken{Allowed: true, Low: s.Low, lease: s.lease}
-		t.know(s.Answer(now))
-		return t
-	}
-	if cost == 0 { // a peek waits for nothing
-		if d := k.denies(now, 1); d != nil {
-			return k.denied(now, cost, d)
-		}
-	} else if d := k.answers(now, cost); d != nil && k.slots == nil { // slots are not taken
-		return k.denied(now, cost, d)
-	}
-	if at, ok := k.releases(now, max(cost, 1)); ok && at-now > k.dim().ColdWait {
-		return k.dripping(now, at)
-	}
-	return Taken{}
-}
-
-// Known is what is known of the key, for answers.
-func (k *Key) Known(now Instant) Taken { return k.answer(now, k.released(now)) }
-
-// denied is the answer that a remembered denial gives to cost.
-func (k *Key) denied(now Instant, cost int64, d *denial) Taken {
-	if !k.refused.Load() {
-		k.refused.Store(true)
-	}
-	t := k.answer(now, k.released(now))
-	t.Denied, t.Reason, t.Largest = true, d.reason, d.largest
-	if d.retryAt > now {
-		t.RetryIn = d.retryAt - now
-	}
-	if t.Limit > 0 && cost > t.Limit && d.reason != quota.UnknownTenant {
-		// No wait would help: it is above the whole limit.
-		t.Reason, t.Largest, t.RetryIn = quota.TooLarge, t.Limit, 0
-	}
-	if d.reason == quota.UnknownTenant {
-		t.Limit, t.Remaining = 0, 0 // the dimension's limit is not this tenant's
-	}
-	return t
-}
-
-// releases is when a trickle in hand covers cost, if one does.
-func (k *Key) releases(now Instant, cost int64) (at Instant, ok bool) {
-	for _, l := range k.held() {
-		if t, covers := l.releases(cost); covers && l.live(now) && t < l.deadline && (!ok || t < at) {
-			at, ok = t, true
-		}
-	}
-	return at, ok
-}
-
-// dripping denies until at, when a trickle will have released enough.
-func (k *Key) dripping(now, at Instant) Taken {
-	t := k.answer(now, 0)
-	t.Denied, t.Reason, t.RetryIn = true, quota.Exhausted, max(at-now, 1)
-	return t
-}
-
-// could reports that a take would be answered at once.
-func (k *Key) could(now Instant, cost int64) bool {
-	for _, l := range k.held() {
-		if l.live(now) && l.left()-l.unreleased(now) >= cost {
-			return true
-		}
-	}
-	return k.answers(now, cost) != nil
-}
-
-// newest reports that none of the leases behind a key's current one has begun.
-func newest(now Instant, behind []*Lease) bool {
-	for _, l := range behind {
-		if l.live(now) {
-			return false
-		}
-	}
-	return true
-}
-
-// Known is what is known of a key, in use or not, without a verdict.
-func (c *Core) Known(now Instant, id quota.Key) Taken {
-	if k := c.Table.Find(id); k != nil {
-		return k.answer(now, k.left(now))
-	}
-	if dim, ok := c.Dimension(id.Dimension); ok {
-		return Taken{Limit: dim.Limit, Version: dim.version}
-	}
-	return Taken{}
-}
-
-// answer fills in what is known of the key beside the verdict.
-func (k *Key) answer(now Instant, inHand int64) (t Taken) {
-	t.know(k.front.Load().answer(now, inHand))
-	return t
-}
-
-func (t *Taken) know(limit, remaining, version int64, reset Instant, window time.Duration) {
-	t.Limit, t.Remaining, t.Version, t.Reset, t.Window = limit, remaining, version, reset, window
-}
-
-// left is what is in hand for this moment's window, all live leases together; of a trickle
-// also what is still to come.
-func (k *Key) left(now Instant) int64 {
-	var sum int64
-	for _, l := range k.held() {
-		if l.live(now) {
-			sum += l.left()
-		}
-	}
-	return sum
-}
-
-// released is what of it could be taken now.
-func (k *Key) released(now Instant) int64 {
-	var sum int64
-	for _, l := range k.held() {
-		if l.live(now) {
-			sum += max(0, l.left()-l.unreleased(now))
-		}
-	}
-	return sum
-}
 
 // newest is the current lease that ends last, or nil.
 func (k *Key) newest(now Instant) *Lease {
@@ -302,7 +274,7 @@ func (k *Key) total() int64 {
 
 // hasNews reports that the ledger does not know how things stand with what is held.
 func (k *Key) hasNews() bool {
-	unsaid := func(l *Lease) bool { return l.now() != l.reported }
+	unsaid := func(l *Lease) bool { return l.now() != l.reported() }
 	late := func(l *Lease) bool { return l.left() > 0 && unsaid(l) } // what a spent one has to say can wait
 	if slices.ContainsFunc(k.held(), late) || slices.ContainsFunc(k.allowances(), unsaid) {
 		return true
@@ -322,22 +294,6 @@ func (k *Key) owesUnleased() bool {
 		}
 	}
 	return false
-}
-
-// view is what the ledger last said of a key, for answers.
-type view struct {
-	limit         int64 // -1: unlimited
-	headroom      int64
-	leaseCap      int64
-	generation    int64
-	policyVersion int64
-	reason        quota.Reason // why a cost of 1 would be denied; empty: it would not
-	window        *pb.Window
-	windowEnd     Instant       // by the estimate of ledger time; 0: endless
-	length        time.Duration // of the window
-	next          *pb.Window    // the one after it; nil: none, or not told
-	nextEnd       Instant
-	nextLength    time.Duration
 }
 
 // owes reports that the ledger does not know all of it.

@@ -196,7 +196,7 @@ func TestARenewalMakesRoomForAWholeLease(t *testing.T) {
 	d.cap = 10
 	d.warm(exports, 1)
 	first := d.key(exports).held()[0]
-	d.key(exports).demand = demand{perSecond: 40, known: true, at: d.now} // busy, until lately
+	d.key(exports).demand = demand{rate: -40, at: d.now} // busy, until lately
 	for d.key(exports).held()[0] == first {
 		d.advance(5 * time.Millisecond)
 		d.settle()
@@ -270,8 +270,9 @@ func TestARefusedSpendChargesNothingItsCallerDoesNotGet(t *testing.T) {
 		t.Fatalf("a cost above L is spent: %v", req)
 	}
 	// A larger lease comes before the answer, which is a refusal.
-	big := &Lease{amount: 50, window: d.window, deadline: d.now + time.Second}
-	big.bucket.left.Store(50)
+	big := leaseOf(50, d.now+time.Second)
+	big.window = d.window
+	k.moveOut()
 	k.hold(append(slices.Clone(k.held()), big))
 	d.core.SpendDone(d.now, d.now, &pb.SpendReply{LedgerNowUs: d.ledgerNow().UnixMicro(), Decisions: []*pb.Decision{
 		{GrantId: req.GetItems()[0].GetSpendId(), Fault: &pb.Fault{Code: "too_old", Field: "id"}},

@@ -58,11 +58,12 @@ func (k *Key) noteCost(cost int64) {
 
 // enterLane sends a key to the exact lane for about a ttl at least.
 func (c *Core) enterLane(now Instant, k *Key) {
-	if !k.lane.on {
-		k.lane.turns++
-		k.lane.above = now
+	l := &k.some().lane
+	if !l.on {
+		l.turns++
+		l.above = now
 	}
-	k.lane.on, k.lane.least = true, now+c.Jitter(k.dim().TTL)
+	l.on, l.least = true, now+c.Jitter(k.dim().TTL)
 }
 
 // hearCap takes in what L is now.
@@ -72,7 +73,7 @@ func (c *Core) hearCap(now Instant, k *Key, leaseCap int64) {
 		if !c.inLane(now, k) {
 			c.enterLane(now, k)
 		}
-		k.lane.above = never
+		k.some().lane.above = never
 	case k.lane.above == never:
 		k.lane.above = now
 	}
@@ -80,7 +81,7 @@ func (c *Core) hearCap(now Instant, k *Key, leaseCap int64) {
 
 // lineToLane sends a key's waiting callers to the exact lane.
 func (c *Core) lineToLane(now Instant, k *Key) {
-	waiters := k.waiters
+	waiters := k.some().waiters
 	k.waiters = nil
 	for _, w := range waiters {
 		switch {

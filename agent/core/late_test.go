@@ -24,8 +24,8 @@ func TestC3LateReply(t *testing.T) {
 		k := d.key(exports)
 		held := k.held()
 		for _, l := range held {
-			if l.deadline != sent+10*time.Second || l.deadline > closes {
-				t.Errorf("reply after %s: stops at %s after the send, want 10s and not after the ledger's %s", late, l.deadline-sent, closes-sent)
+			if l.deadline() != sent+10*time.Second || l.deadline() > closes {
+				t.Errorf("reply after %s: stops at %s after the send, want 10s and not after the ledger's %s", late, l.deadline()-sent, closes-sent)
 			}
 		}
 		if got := k.Take(sent+10*time.Second, 1); got.Allowed {

@@ -17,7 +17,7 @@ func TestASpentLeaseIsReportedWithWhateverSyncIsSentNext(t *testing.T) {
 	for k.left(d.now) > 0 {
 		d.take(exports, 1)
 	}
-	last := k.held()[0].deadline
+	last := k.held()[0].deadline()
 	d.advance(last - d.now) // it is over, with nothing to give back
 	if req := d.sync(); req != nil {
 		t.Fatalf("a report that frees nothing has no Sync of its own: %v", req)
@@ -56,7 +56,7 @@ func TestUnitsThatOthersCouldUseAreReturnedAtOnce(t *testing.T) {
 	d.warm(exports, 1)
 	k := d.key(exports)
 	d.core.syncAt = d.now + time.Hour
-	d.advance(k.held()[0].deadline - d.now)
+	d.advance(k.held()[0].deadline() - d.now)
 	if req := d.sync(); len(req.GetReports()) != 1 || req.GetReports()[0].GetReturned() == 0 {
 		t.Fatalf("the lease ended with units in it: %v", req)
 	}
@@ -65,7 +65,7 @@ func TestUnitsThatOthersCouldUseAreReturnedAtOnce(t *testing.T) {
 	d.take(exports, 1)
 	d.settle()
 	d.core.syncAt = d.now + time.Hour
-	end := d.key(exports).held()[0].deadline
+	end := d.key(exports).held()[0].deadline()
 	d.advance(end - d.now + 5*time.Millisecond)
 	if req := d.sync(); req != nil {
 		t.Fatalf("units of a window that is over are nobody's: %v", req)

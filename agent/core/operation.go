@@ -93,7 +93,7 @@ func (c *Core) verdict(now Instant, k *Key, cost int64, lane bool, out outage) O
 	if at, ok := k.releases(now, cost); ok {
 		return Outcome{Taken: k.dripping(now, at)}
 	}
-	if owed := c.debts[k.ID]; cost <= dim.debt-owed && (owed > 0 || len(c.debts) < c.cfg.MaxKeys) {
+	if owed := c.debts[k.ID()]; cost <= dim.debt-owed && (owed > 0 || len(c.debts) < c.cfg.MaxKeys) {
 		t.Allowed, t.Reason = true, quota.Cold
 		return Outcome{Taken: t}
 	}
@@ -108,7 +108,7 @@ func (c *Core) chargeFree(now Instant, k *Key, cost int64, reason quota.Reason) 
 		c.chargeExtended(now, k, cost)
 		return
 	case quota.Cold:
-		c.debts[k.ID] += cost
+		c.debts[k.ID()] += cost
 	}
 	c.addUnleased(now, k, cost)
 }

@@ -85,7 +85,7 @@ func (c *Core) Release(now Instant, tenant, id string) (Ended, error) {
 	}
 	e := Ended{First: true, Held: now - p.began}
 	for _, h := range p.holds {
-		e.Slots = append(e.Slots, DimensionCost{Dimension: h.key.ID.Dimension, Cost: h.slots})
+		e.Slots = append(e.Slots, DimensionCost{Dimension: h.key.Dimension(), Cost: h.slots})
 	}
 	c.endPermit(now, p)
 	return e, nil
@@ -174,7 +174,7 @@ func (c *Core) lapse(now Instant) {
 	for len(c.permitHeap) > 0 && c.permitHeap[0].until <= now {
 		p := c.permitHeap[0]
 		for _, h := range p.holds {
-			c.lapsed[h.key.ID.Dimension] += h.slots
+			c.lapsed[h.key.Dimension()] += h.slots
 		}
 		c.endPermit(now, p)
 	}

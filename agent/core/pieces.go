@@ -15,7 +15,7 @@ type Piece struct {
 func TakePieces(now Instant, pieces []Piece) (t Taken, at int, quiet bool) {
 	for i := range pieces {
 		p := &pieces[i]
-		if p.Taken = p.Key.Take(now, p.Cost); p.Taken.Allowed {
+		if p.Taken = p.Key.takeKept(now, p.Cost); p.Taken.Allowed {
 			if p.Taken.Limit >= 0 && (pieces[at].Taken.Limit < 0 || p.Taken.Remaining < pieces[at].Taken.Remaining) {
 				at = i
 			}
@@ -34,7 +34,7 @@ func putPieces(pieces []Piece) (quiet bool) {
 		if p.Taken.lease.bucket.put(p.Cost) {
 			p.Taken.lease = nil
 		}
-		quiet = quiet && p.Taken.lease == nil && !p.Taken.Low && !p.Key.queued.Load()
+		quiet = quiet && p.Taken.lease == nil && !p.Taken.Low && !p.Key.signs.has(queued)
 	}
 	return quiet
 }

@@ -38,7 +38,7 @@ func (c *Core) Print(p Printer) {
 	p.At(c.syncAt - c.beat)
 	p.At(c.retryAt)
 	p.At(c.lazyAt)
-	for _, k := range c.keys {
+	for k := range c.each {
 		c.printKey(p, k)
 	}
 	for _, line := range [][]*Key{c.dirty, c.lazy, c.leading} {
@@ -94,12 +94,12 @@ func (c *Core) printDebts(p Printer) {
 }
 
 func (c *Core) printKey(p Printer, k *Key) {
-	if w, ok := c.wakes.of[k]; ok {
-		p.At(w.at)
+	if at, ok := c.wakeOf(k); ok {
+		p.At(at)
 	} else {
 		p.Number(-1)
 	}
-	numbersOf(p, k.dim().version, asNumber(k.lowSent.Load()), asNumber(k.refused.Load()), asNumber(k.queued.Load()))
+	numbersOf(p, k.dim().version, int64(k.signs.bits.Load()%kept))
 	numbersOf(p, asNumber(k.dirty), asNumber(k.deferred), asNumber(k.refresh), int64(k.spends), int64(k.busy), int64(min(k.vain, 3)))
 	numbersOf(p, k.heard.window, k.heard.generation, k.needHint, k.total()-k.lastTotal)
 	numbersOf(p, asBits(k.typical), int64(k.learned))
@@ -107,7 +107,7 @@ func (c *Core) printKey(p Printer, k *Key) {
 	p.Number(asNumber(k.full))
 	p.At(k.modest)
 	p.At(k.lastUse + k.dim().TTL)
-	numbersOf(p, k.lead.window, asNumber(k.lead.done), asNumber(k.lead.waiting))
+	numbersOf(p, k.lead.window, asNumber(k.led), asNumber(k.leading))
 	p.At(k.lead.at)
 	numbersOf(p, asNumber(k.lane.on), int64(k.lane.above))
 	p.At(k.lane.least)
@@ -122,7 +122,7 @@ func (c *Core) printKey(p Printer, k *Key) {
 	k.denial.Load().print(p)
 	k.view().print(p)
 	d := k.demand
-	numbersOf(p, asNumber(d.known), asBits(d.perSecond), int64(d.at), k.counted()-d.total)
+	numbersOf(p, asNumber(d.known()), asBits(d.perSecond()), int64(d.at), k.counted()-d.total)
 	k.extend.print(p)
 	k.slots.print(p)
 }
@@ -161,7 +161,7 @@ type Holding struct {
 
 // Holdings calls visit with every lease that is held or not yet reported to its end.
 func (c *Core) Holdings(visit func(Holding)) {
-	for _, k := range c.keys {
+	for k := range c.each {
 		for _, l := range slices.Concat(k.held(), k.allowances()) {
 			visit(l.holding(true))
 		}
@@ -172,5 +172,5 @@ func (c *Core) Holdings(visit func(Holding)) {
 }
 
 func (l *Lease) holding(live bool) Holding {
-	return Holding{ID: l.id, Window: l.window, Taken: l.taken(), Left: l.left(), Start: l.start, Deadline: l.deadline, Live: live}
+	return Holding{ID: l.id, Window: l.window, Taken: l.taken(), Left: l.left(), Start: l.more().start, Deadline: l.deadline(), Live: live}
 }

@@ -19,7 +19,7 @@ var printed = map[string]map[string]string{
 	"Core": {
 		"Table": "found by the keys in it, which are written", "cfg": "never changes", "rng": "reads what ids are made of",
 		"gen": "makes ids: other bytes, the same behaviour", "incarnation": written, "token": written, "operations": "one for each version, which is written", "descriptors": "one for each version, which is written",
-		"dims": "one for each version, which is written", "version": written, "life": written, "told": written, "keys": written, "wakes": "written with the keys",
+		"dims": "one for each version, which is written", "version": written, "life": written, "told": written, "keys": written, "wakes": "written with the keys", "shared": "what was said, which is written where it was said of",
 		"dirty": written, "lazy": written, "lazyAt": written, "leading": written, "debts": written, "cancels": written, "warming": written, "early": written, "earlyGroups": written,
 		"syncing": written, "syncAt": written, "beat": written, "retryAt": written, "failures": written, "lostAt": written, "contact": written,
 		"synced": written, "contacted": written, "rtt": written, "ledgerAt": written, "ledgerOn": written, "ledgerErr": written,
@@ -29,27 +29,33 @@ var printed = map[string]map[string]string{
 	},
 	"warming": {"keys": written, "until": written},
 	"Key": {
-		"ID": "never changes", "front": written, "denial": written, "lowSent": written,
-		"refused": written, "queued": written, "extend": written, "slots": written, "index": written, "dirty": written, "spends": written, "busy": written,
-		"ask": written, "next": written, "closing": written, "unleased": written, "waiters": written, "parked": written, "heard": written, "lead": written,
-		"vain": written, "deferred": written, "learned": written, "refresh": written, "lane": written, "typical": written, "nextAsk": written, "full": written, "modest": written,
-		"needHint": written, "demand": written, "lastUse": written, "lastTotal": written, "past": "counts in differences of totals only, which are written",
+		"name": "never changes", "own": written, "terms": written, "headroom": written, "front": written, "denial": written, "signs": written,
+		"index": written, "wake": "a place among the moments, which are written", "dirty": written,
+		"deferred": written, "refresh": written, "led": written, "leading": written, "rare": written, "lead": written, "leaseCap": written, "generation": written,
+		"learned": written, "typical": written, "needHint": written, "demand": written, "lastUse": written, "lastTotal": written,
+		"past": "counts in differences of totals only, which are written",
+	},
+	"rare": {
+		"shared": "by those that have nothing in it", "extend": written, "slots": written, "spends": written, "busy": written,
+		"ask": written, "next": written, "closing": written, "unleased": written, "waiters": written, "parked": written, "heard": written,
+		"vain": written, "lane": written, "nextAsk": written, "full": written, "modest": written,
 	},
 	"Lease": {
-		"bucket": written, "id": written, "window": written, "amount": written, "low": written, "start": written, "deadline": written, "from": written, "full": written,
-		"back": written, "late": written, "isSealed": written, "emergency": written, "cut": written, "renewed": written, "begun": written, "gone": written,
-		"life": written, "said": written, "reported": written, "_": "holds nothing",
+		"bucket": written, "id": written, "window": written, "amount": written, "low": written, "until": written, "rest": written, "back": written,
+		"acked":    "the same as in the rest, where there is one",
+		"isSealed": written, "emergency": written, "cut": written, "renewed": written, "begun": written, "gone": written, "life": written,
 	},
-	"ask":      {"id": written, "window": written, "want": written, "need": written, "waiting": written, "firstSent": written, "sent": written, "emergency": written},
-	"unleased": {"id": written, "window": written, "taken": written, "acked": written, "refunded": written, "ackedBack": written, "step": written},
+	"leaseRest": {"start": written, "from": written, "full": written, "late": written, "said": written, "reported": written},
+	"ask":       {"id": written, "window": written, "want": written, "need": written, "waiting": written, "firstSent": written, "sent": written, "emergency": written},
+	"unleased":  {"id": written, "window": written, "taken": written, "acked": written, "refunded": written, "ackedBack": written, "step": written},
 	"denial": {"cost": written, "reason": written, "until": written, "retryAt": written, "window": written, "generation": written,
 		"largest": written, "drained": written, "settles": written, "edge": written},
-	"view": {"limit": written, "headroom": written, "leaseCap": written, "generation": written, "policyVersion": toCallers, "reason": written,
+	"terms": {"dim": "one for each version, which is written", "told": "nothing else is written then", "limit": written, "version": toCallers, "reason": written,
 		"window": written, "windowEnd": written, "length": written, "next": written, "nextEnd": toCallers, "nextLength": toCallers},
 	"heard":     {"window": written, "generation": written},
-	"lead":      {"window": written, "at": written, "done": written, "waiting": written},
+	"lead":      {"window": written, "at": written},
 	"lane":      {"on": written, "least": written, "above": written, "turns": aCount},
-	"demand":    {"perSecond": written, "at": written, "total": written, "known": written},
+	"demand":    {"rate": written, "at": written, "total": written},
 	"report":    {"taken": written, "refunded": written, "returned": written, "final": written},
 	"spend":     {"id": written, "key": written, "cost": written, "waiter": written, "group": written, "settles": written},
 	"extension": {"leases": written, "asks": written, "asked": written, "nextAt": written, "paced": written},
@@ -72,7 +78,7 @@ var printed = map[string]map[string]string{
 	"part": {"key": written, "cost": written, "lease": written, "taken": written, "lane": written, "spend": written, "free": written, "holds": written, "spent": written},
 	"Taken": {"Allowed": "a part that was taken has its lease, its slots or its freedom, which are written", "Denied": toCallers, "Low": written, "Reason": written,
 		"Remaining": written, "Limit": written, "Largest": toCallers, "RetryIn": toCallers, "Reset": toCallers, "Window": toCallers, "Version": toCallers,
-		"lease": "the part's, which is written"},
+		"lease": "the part's, which is written", "ownOf": "of no part", "serial": "of no part"},
 	"outage": {"open": written, "extend": written, "after": written, "span": written, "rate": written, "budget": written},
 	"syncInFlight": {"request": "in the network's hands; what the core reads of it is written", "sent": written, "reports": written, "renewals": written,
 		"asks": written, "keys": written},
@@ -81,7 +87,7 @@ var printed = map[string]map[string]string{
 	"Waiter": {"Key": "the printer's to write: it knows who waits", "Cost": "the printer's", "Done": "the printer's", "key": "where it waits is where it is written",
 		"spend": "written with the spends", "group": "written in its place", "exact": "the printer's, by Exact", "again": "the printer's, by Again",
 		"over": "one that is over waits nowhere"},
-	"wake": {"key": "the one it is written with", "at": written, "index": "follows from the moments"},
+	"wakes": {"at": "written with the keys that they are of", "keys": "whose they are"},
 }
 
 const (
@@ -135,13 +141,14 @@ func fullCore(t *testing.T) (*Core, map[string]any) {
 		t.Fatal("the core lacks something of what is to be looked at")
 	}
 	parts := map[string]any{
-		"Core": c, "Key": k, "Lease": k.held()[0], "ask": k.ask, "unleased": k.unleased[0], "denial": k.denial.Load(), "view": k.view(),
+		"Core": c, "Key": k, "Lease": k.held()[0], "ask": k.ask, "unleased": k.unleased[0], "denial": k.denial.Load(), "terms": k.terms.Load(), "rare": k.rare, "leaseRest": k.held()[0].own(),
 		"warming": &c.warming, "heard": &k.heard, "lead": &k.lead, "lane": &k.lane, "windowID": &k.unleased[0].window,
-		"demand": &k.demand, "report": &k.held()[0].reported, "spend": s, "syncInFlight": c.syncing, "sentReport": &c.syncing.reports[0],
-		"Waiter": &Waiter{}, "wake": c.wakes.of[k],
+		"demand": &k.demand, "report": &k.held()[0].own().reported, "spend": s, "syncInFlight": c.syncing,
+		"Waiter": &Waiter{}, "wakes": &c.wakes,
 	}
 	fillSlots(c, k, parts)
 	fillCallers(c, k, s, parts)
+	parts["sentReport"] = &c.syncing.reports[0]
 	return c, parts
 }
 

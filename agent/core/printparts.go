@@ -14,16 +14,17 @@ func (l *Lease) print(p Printer) {
 	}
 	p.ID(l.id.Bytes())
 	printWindow(p, l.window)
-	numbersOf(p, l.amount, l.low, l.bucket.left.Load(), l.back, l.late)
-	numbersOf(p, int64(l.deadline), int64(l.from), int64(l.full))
-	p.At(l.start)
+	r := l.more()
+	numbersOf(p, l.amount, l.low.Load(), l.bucket.left.Load(), l.back, r.late)
+	numbersOf(p, int64(l.deadline()), int64(r.from), int64(r.full))
+	p.At(r.start)
 	if !l.begun {
-		p.Number(int64(l.start))
+		p.Number(int64(r.start))
 	}
 	numbersOf(p, asNumber(l.isSealed), asNumber(l.emergency), asNumber(l.cut), asNumber(l.renewed), asNumber(l.begun))
 	numbersOf(p, asNumber(l.gone), int64(l.life))
-	l.said.print(p)
-	l.reported.print(p)
+	l.said().print(p)
+	l.reported().print(p)
 }
 
 func (r report) print(p Printer) {
@@ -217,11 +218,10 @@ func (r sentReport) print(p Printer) {
 	case r.slots != nil:
 		r.slots.print(p)
 		return
-	case r.lease != nil:
-		p.ID(r.lease.id.Bytes())
-	default:
+	case r.unleased != nil:
 		p.ID(r.unleased.id.Bytes())
 	}
+	p.ID(r.lease.Bytes())
 	r.report.print(p)
 }
 

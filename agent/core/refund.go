@@ -11,7 +11,7 @@ func (c *Core) putBack(now Instant, k *Key, l *Lease, units int64) {
 // from a lease that lives, unless this agent would then hold more than it may: the rest goes
 // back to the ledger, as it does on a lease that has ended (3.11).
 func (c *Core) refund(now Instant, k *Key, l *Lease, units int64) {
-	if !l.isSealed && now >= l.deadline {
+	if !l.isSealed && now >= l.deadline() {
 		c.end(now, k, l)
 	}
 	if l.isSealed {
@@ -37,7 +37,7 @@ func (c *Core) refundLate(now Instant, k *Key, l *Lease, units int64) {
 		return
 	}
 	if !k.known() { // the taker was held up for so long that its key was forgotten
-		if k = c.admit(now, k.ID, k.dim()); k == nil {
+		if k = c.admit(now, k.ID(), k.dim()); k == nil {
 			return // too many: it stays charged
 		}
 		defer c.tend(now, k)
@@ -45,8 +45,8 @@ func (c *Core) refundLate(now Instant, k *Key, l *Lease, units int64) {
 	if l.gone { // its last word has one more word after it
 		l.gone = false
 		k.past -= l.leased()
-		k.closing = append(k.closing, l)
+		k.some().closing = append(k.closing, l)
 	}
-	l.late += units
+	l.rest.late += units
 	c.speak(now, k)
 }

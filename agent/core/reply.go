@@ -16,14 +16,14 @@ import (
 func (c *Core) decided(now Instant, k *Key, d *pb.Decision) {
 	a, id := k.ask, uuid.FromBytesOrNil(d.GetGrantId())
 	if n := k.next; n != nil && n.id == id {
-		k.next = nil
+		k.some().next = nil
 		c.decidedNext(now, k, n, d)
 		return
 	}
 	if c.decidedAllowance(now, k, id, d) || a == nil || a.id != id {
 		return
 	}
-	k.ask = nil
+	k.some().ask = nil
 	if f := d.GetFault(); f != nil {
 		c.refused(now, k, f)
 		c.warmed(k)
@@ -48,12 +48,12 @@ func (c *Core) decided(now Instant, k *Key, d *pb.Decision) {
 // refused drops an ask that the ledger did not take, and does not repeat it at once.
 func (c *Core) refused(now Instant, k *Key, f *pb.Fault) {
 	c.faults[f.GetCode()]++
-	k.nextAsk, k.full = now+c.Jitter(100*time.Millisecond), false
+	k.pause(now+c.Jitter(100*time.Millisecond), false)
 	switch f.GetCode() {
 	case string(quota.UnknownTenant):
 		k.denial.Store(&denial{cost: 1, reason: quota.UnknownTenant, until: now + c.Jitter(5*time.Second), generation: math.MaxInt64})
 	case "unknown_dimension":
-		waiters := k.waiters
+		waiters := k.some().waiters
 		k.waiters = nil
 		for _, w := range waiters {
 			c.finish(now, w, Outcome{Bad: &quota.FieldError{Field: "dimension", Allowed: "one that policy defines"}})
@@ -71,28 +71,29 @@ func (c *Core) install(now Instant, k *Key, a *ask, d *pb.Decision) {
 		return
 	}
 	l := &Lease{
-		id: a.id, window: d.GetWindow(), amount: d.GetAmount(),
-		deadline: a.firstSent + micros(d.GetTtlUs()), begun: true, life: c.life,
+		id: a.id, window: c.shared.window(d.GetWindow()), amount: d.GetAmount(), begun: true, life: c.life, rest: &leaseRest{},
 	}
+	l.until.Store(int64(a.firstSent + micros(d.GetTtlUs())))
 	if wait := micros(d.GetStartsInUs()); wait > 0 {
-		l.start, l.begun = now+wait+wait/maxDrift, false
+		l.rest.start, l.begun = now+wait+wait/maxDrift, false
 	}
 	if drip := micros(d.GetDripUs()); drip > 0 || d.GetDelayUs() > 0 {
-		l.from = now + micros(d.GetDelayUs())
-		l.full = l.from + max(drip, 1)
+		l.rest.from = now + micros(d.GetDelayUs())
+		l.rest.full = l.rest.from + max(drip, 1)
 	}
 	l.cut = micros(d.GetTtlUs()) < k.dim().TTL
 	l.bucket.left.Store(l.amount)
 	over := d.GetState() != pb.GrantState_GRANT_STATE_LIVE || d.GetRevoked()
-	if over || len(k.parked) > 0 && l.begun || l.deadline-max(now, l.start) < c.rtt || c.stopping {
+	if over || len(k.parked) > 0 && l.begun || l.deadline()-max(now, l.more().start) < c.rtt || c.stopping {
 		c.returnWhole(now, k, l)
 		return
 	}
 	bridge := min(k.demand.over(2*c.rtt), l.amount/2)
-	l.low = max(int64(float64(l.amount)*float64(k.dim().lowPPM)/1e6), bridge)
-	l.low = min(l.low, l.amount-1)
+	low := max(int64(float64(l.amount)*float64(k.dim().lowPPM)/1e6), bridge)
+	l.low.Store(min(low, l.amount-1))
+	k.moveOut()
 	leases := append(slices.Clone(k.held()), l)
-	slices.SortStableFunc(leases, func(x, y *Lease) int { return int(min(max(x.deadline-y.deadline, -1), 1)) })
+	slices.SortStableFunc(leases, func(x, y *Lease) int { return int(min(max(x.deadline()-y.deadline(), -1), 1)) })
 	k.hold(leases)
 	if !l.begun {
 		return
@@ -100,8 +101,8 @@ func (c *Core) install(now Instant, k *Key, a *ask, d *pb.Decision) {
 	if was := k.denial.Load(); was != nil && !was.drained {
 		k.denial.Store(nil) // that there is no more behind this lease may be news of today
 	}
-	k.nextAsk, k.vain = 0, 0
-	k.lowSent.Store(false)
+	k.soon()
+	k.signs.clear(lowSent)
 	if d.GetLast() {
 		c.drain(now, k, d.GetWindow(), d.GetGeneration())
 	}
@@ -110,14 +111,14 @@ func (c *Core) install(now Instant, k *Key, a *ask, d *pb.Decision) {
 // returnWhole sends back a lease that came too late to be of use.
 func (c *Core) returnWhole(now Instant, k *Key, l *Lease) {
 	l.seal()
-	k.closing = append(k.closing, l)
+	k.some().closing = append(k.closing, l)
 	c.speak(now, k)
 	if !l.begun {
 		return
 	}
-	k.nextAsk, k.full = now+c.Jitter(2*c.rtt), false
-	if l.cut && l.deadline-now < c.rtt { // no longer life is to be had before the next window
-		k.nextAsk = now + max(0, l.deadline-now)
+	k.pause(now+c.Jitter(2*c.rtt), false)
+	if l.cut && l.deadline()-now < c.rtt { // no longer life is to be had before the next window
+		k.some().nextAsk = now + max(0, l.deadline()-now)
 	}
 }
 
@@ -125,11 +126,11 @@ func (c *Core) returnWhole(now Instant, k *Key, l *Lease) {
 // quota, forbids a lease (3.5). A key that holds units keeps spending those, also if their
 // window begins here a moment later than at the ledger.
 func (c *Core) toExactLane(now Instant, k *Key) {
-	waits := slices.ContainsFunc(k.held(), func(l *Lease) bool { return l.start > now })
+	waits := slices.ContainsFunc(k.held(), func(l *Lease) bool { return l.more().start > now })
 	if k.left(now) == 0 && !waits {
 		c.enterLane(now, k)
 	} else {
-		k.nextAsk, k.full = now+c.Jitter(k.dim().TTL/8), true
+		k.pause(now+c.Jitter(k.dim().TTL/8), true)
 	}
 	c.lineToLane(now, k)
 }
@@ -155,18 +156,7 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 		c.refused(now, k, f)
 		return
 	}
-	v := &view{
-		limit: st.GetLimit(), headroom: st.GetHeadroom(), leaseCap: st.GetLeaseCap(), generation: st.GetGeneration(),
-		policyVersion: st.GetPolicyVersion(), window: st.GetWindow(), reason: quota.Reason(st.GetReason()),
-	}
-	if end := st.GetWindow().GetEndUs(); end > 0 {
-		v.length = micros(end - st.GetWindow().GetStartUs())
-		v.windowEnd = max(now+1, c.instant(end))
-	}
-	if next := st.GetNext(); next.GetEndUs() > 0 {
-		v.next, v.nextEnd = next, c.instant(next.GetEndUs())
-		v.nextLength = micros(next.GetEndUs() - next.GetStartUs())
-	}
+	v := &view{terms: c.termsOf(now, k, st), headroom: st.GetHeadroom(), leaseCap: st.GetLeaseCap(), generation: st.GetGeneration()}
 	old := k.view()
 	if old.newerThan(v) {
 		v = old // a newer answer overtook this one
@@ -193,7 +183,26 @@ func (c *Core) learn(now Instant, st *pb.KeyState) {
 			c.finish(now, w, Outcome{Taken: t})
 		}
 	}
-	k.waiters = slices.DeleteFunc(k.waiters, func(w *Waiter) bool { return w.over })
+	if len(k.waiters) > 0 {
+		k.waiters = slices.DeleteFunc(k.waiters, func(w *Waiter) bool { return w.over })
+	}
+}
+
+// termsOf is what the ledger says of a key that it says of others, too.
+func (c *Core) termsOf(now Instant, k *Key, st *pb.KeyState) *terms {
+	t := terms{
+		dim: k.dim(), told: true, limit: st.GetLimit(), version: st.GetPolicyVersion(),
+		reason: quota.Reason(st.GetReason()), window: c.shared.window(st.GetWindow()),
+	}
+	if end := st.GetWindow().GetEndUs(); end > 0 {
+		t.length = micros(end - st.GetWindow().GetStartUs())
+		t.windowEnd = max(now+1, c.instant(end))
+	}
+	if next := st.GetNext(); next.GetEndUs() > 0 {
+		t.next, t.nextEnd = c.shared.window(next), c.instant(next.GetEndUs())
+		t.nextLength = micros(next.GetEndUs() - next.GetStartUs())
+	}
+	return c.shared.of(t)
 }
 
 // Notice takes in what the control plane pushed. Nothing depends on its arrival.
@@ -226,10 +235,11 @@ func (c *Core) Notice(now Instant, n *pb.Notice) {
 		case n.GetWanted():
 			c.share(now, k)
 		default:
-			if k.heard.window != w.GetStartUs() {
-				k.heard = heard{window: w.GetStartUs()}
+			h := &k.some().heard
+			if h.window != w.GetStartUs() {
+				*h = heard{window: w.GetStartUs()}
 			}
-			k.heard.generation = max(k.heard.generation, n.GetGeneration())
+			h.generation = max(h.generation, n.GetGeneration())
 			c.grew(k, w.GetStartUs(), n.GetGeneration())
 		}
 	}
@@ -267,7 +277,7 @@ func (c *Core) share(now Instant, k *Key) {
 		keep = k.demand.over(2*c.rtt) + k.usual()
 	}
 	k.keepOnly(now, keep)
-	k.modest = now + k.dim().TTL/8
+	k.some().modest = now + k.dim().TTL/8
 	c.speak(now, k)
 }
 
@@ -296,9 +306,9 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 	ops := readOperations(wire)
 	c.operations.Store(&ops)
 	c.descriptors.Store(descriptors)
-	for _, k := range slices.Clone(c.keys) {
-		if dim := c.dimension(k.ID.Dimension); dim != nil && dim.Kind == k.dim().Kind {
-			k.follow(dim)
+	for _, k := range slices.Collect(c.each) {
+		if dim := c.dimension(k.Dimension()); dim != nil && dim.Kind == k.dim().Kind {
+			c.follow(k, dim)
 			continue
 		}
 		if k.slots != nil {
@@ -316,15 +326,16 @@ func (c *Core) adopt(now Instant, wire *pb.Catalogue) {
 // original's.
 func (c *Core) reincarnate(now Instant) {
 	c.incarnation, c.token = c.newID(now), nil
-	c.life++
+	c.life = (c.life + 1) % movedAway
 	c.cancels, c.refunds, c.refunded = nil, nil, 0 // the original's to make
 	c.dropReservations(len(c.reservedOrder))       // and to settle
 	unbegun := c.unbegun()
-	for _, k := range slices.Clone(c.keys) {
+	for _, k := range slices.Collect(c.each) {
+		k.some()
 		k.ask, k.next = nil, nil
 		for _, l := range slices.Concat(k.closing, k.held(), k.allowances()) {
 			l.seal()
-			if unreported := l.taken() - l.reported.use(); unreported > 0 {
+			if unreported := l.taken() - l.reported().use(); unreported > 0 {
 				c.addUnleasedIn(now, k, windowID{l.window.GetStartUs(), l.window.GetEndUs()}, unreported)
 			}
 			c.drop(k, l)

@@ -57,14 +57,16 @@ func (c *Core) Reserve(now Instant, key quota.Key, estimate int64, maximum bool,
 	// may be used must be able to say what was.
 	maximum = maximum || !k.MayExceed()
 	r := &reservation{id: c.newID(now), key: k, estimate: estimate, maximum: maximum, at: now,
-		window: c.window(now, k), lease: o.lease, spend: o.spent}
+		window: c.window(now, k), lease: k.remembered(&o.Taken), spend: o.spent}
 	switch {
 	case r.lease != nil:
 		r.window = windowOfWire(r.lease.window)
 	case r.spend != nil:
 		r.window = windowOfWire(r.spend.window)
+	case o.lease != nil || o.ownOf != nil:
+		return ID{}, false // its lease is over, before the caller could say so
 	}
-	k.busy++
+	k.some().busy++
 	c.forgetReservations(now)
 	c.reserved[r.id] = r
 	c.reservedOrder = append(c.reservedOrder, r)
@@ -75,7 +77,7 @@ func (c *Core) Reserve(now Instant, key quota.Key, estimate int64, maximum bool,
 func (c *Core) ReservedBy(now Instant, id ID) string {
 	c.forgetReservations(now)
 	if r, ok := c.reserved[id]; ok {
-		return r.key.ID.Tenant
+		return r.key.ID().Tenant
 	}
 	return ""
 }
@@ -121,7 +123,7 @@ func (c *Core) Settle(now Instant, id ID, actual int64) error {
 	k.lastUse = now
 	switch {
 	case rest < 0:
-		c.unleased[quota.BaseDimension(k.ID.Dimension)] -= rest
+		c.unleased[quota.BaseDimension(k.Dimension())] -= rest
 		c.addUnleasedIn(now, k, r.window, -rest)
 	case rest == 0:
 	case r.lease != nil:
@@ -145,7 +147,7 @@ func (c *Core) settleSpend(now Instant, r *reservation) {
 		c.takeBack(r.spend.id, r.key)
 		return
 	}
-	r.key.spends++
+	r.key.some().spends++
 	c.spends = append(c.spends, &spend{id: c.newID(now), key: r.key, cost: r.actual, settles: r})
 }
 
@@ -165,7 +167,7 @@ func (c *Core) settledSpend(s *spend, d *pb.Decision) {
 
 // takeBack asks for a spend to be refunded.
 func (c *Core) takeBack(id ID, k *Key) {
-	c.refunds = append(c.refunds, &pb.Cancel{GrantId: id.Bytes(), Key: wireKey(k.ID)})
+	c.refunds = append(c.refunds, &pb.Cancel{GrantId: id.Bytes(), Key: wireKey(k.ID())})
 }
 
 // refundUnleased takes back use without a lease.

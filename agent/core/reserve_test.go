@@ -95,9 +95,9 @@ func TestARefundThatWouldLiftTheAgentAboveItsCapGoesBack(t *testing.T) {
 func TestSettlingADeadLeaseIsReportedOnItsGrant(t *testing.T) {
 	t.Parallel()
 	for name, die := range map[string]func(*driver, *Lease){
-		"ended":                    func(d *driver, l *Lease) { d.advance(l.deadline - d.now) },
-		"ended and accounted for":  func(d *driver, l *Lease) { d.advance(l.deadline - d.now); d.settle() },
-		"ended, and nobody saw it": func(d *driver, l *Lease) { d.now = l.deadline },
+		"ended":                    func(d *driver, l *Lease) { d.advance(l.deadline() - d.now) },
+		"ended and accounted for":  func(d *driver, l *Lease) { d.advance(l.deadline() - d.now); d.settle() },
+		"ended, and nobody saw it": func(d *driver, l *Lease) { d.now = l.deadline() },
 		"its window is long over": func(d *driver, _ *Lease) {
 			d.advance(5 * time.Minute)
 			d.settle()
@@ -108,8 +108,8 @@ func TestSettlingADeadLeaseIsReportedOnItsGrant(t *testing.T) {
 	} {
 		d := roomy(t, "hard")
 		k := d.key(exports)
-		l := k.held()[0]
 		id := d.reserve(30, true)
+		l := k.held()[0]
 		window := l.window.GetStartUs()
 		die(d, l)
 		d.mustSettle(id, 12)

@@ -50,9 +50,9 @@ func (k *Key) holdsOn(now Instant, cost int64, d *denial) Instant {
 	if d.edge == 0 || now < d.edge {
 		return 0
 	}
-	for _, l := range k.held() { // the next window's, which may have begun
-		if l.start > now && now < l.deadline && l.left() >= cost {
-			return l.start
+	for _, l := range k.others() { // the next window's, which may have begun
+		if l.more().start > now && now < l.deadline() && l.left() >= cost {
+			return l.more().start
 		}
 	}
 	return 0
@@ -71,7 +71,7 @@ func (k *Key) answers(now Instant, cost int64) *denial {
 // is nothing to ask for, and the key is looked at again when that moment has passed.
 func (c *Core) holdOn(now Instant, k *Key, w *Waiter, d *denial) {
 	k.line(w)
-	c.wakes.sooner(k, k.holdsOn(now, w.Cost, d))
+	c.wakeBy(k, k.holdsOn(now, w.Cost, d))
 }
 
 // takeNow is Take for who has no patience left.

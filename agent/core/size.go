@@ -34,7 +34,7 @@ func (c *Core) want(now Instant, k *Key, need, inHand int64) int64 {
 	amount := k.waiting()
 	most := k.most()
 	floor := leastLease * min(need, 1<<50)
-	if k.demand.known {
+	if k.demand.known() {
 		// Agents of like demand that were started together do not stay together.
 		amount += max(int64(c.Jitter(time.Duration(c.order(k, most))))-inHand, 0)
 		floor = min(floor, most/smallShare)
@@ -58,7 +58,7 @@ func (k *Key) waiting() int64 {
 // order is the economic order quantity: at least what is used while the next lease is fetched,
 // at most what is used in half a ttl, since the rest would expire unused.
 func (c *Core) order(k *Key, most int64) int64 {
-	ideal := math.Sqrt(2 * k.demand.perSecond * idlePerTrip.Seconds() * float64(most))
+	ideal := math.Sqrt(2 * k.demand.perSecond() * idlePerTrip.Seconds() * float64(most))
 	q := k.demand.over(2 * c.rtt)
 	if ideal > float64(q) {
 		q = int64(min(math.Ceil(ideal), 1<<60))

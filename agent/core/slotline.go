@@ -17,7 +17,7 @@ func (c *Core) serveLine(now Instant, k *Key) bool {
 	}
 	g := w.group
 	w.over, g.waiter, g.turn = true, nil, k
-	k.waiters = slices.DeleteFunc(k.waiters, func(o *Waiter) bool { return o == w })
+	k.some().waiters = slices.DeleteFunc(k.waiters, func(o *Waiter) bool { return o == w })
 	c.attempt(now, g, false)
 	g.turn = nil
 	return true
@@ -78,7 +78,7 @@ func (c *Core) beginPart(now Instant, g *Group, p *part, last bool) (o Outcome, 
 		if v.limit == 0 {
 			t.Reason = quota.Exhausted
 		}
-		return Outcome{Taken: t, Key: k.ID}, true, false
+		return Outcome{Taken: t, Key: k.ID()}, true, false
 	}
 	lacks := p.cost
 	if first {
@@ -88,11 +88,11 @@ func (c *Core) beginPart(now Instant, g *Group, p *part, last bool) (o Outcome, 
 	known := d.covers(now, lacks)
 	switch {
 	case known && d.hopeless():
-		return Outcome{Taken: k.noSlots(now, d), Key: k.ID}, true, false
+		return Outcome{Taken: k.noSlots(now, d), Key: k.ID()}, true, false
 	case !g.leaving && g.Wait > 0 && len(k.waiters) < maxLine && (!last || k.slots.mayFree(now)):
 		return o, false, false
 	case known:
-		return Outcome{Taken: k.noSlots(now, d), Key: k.ID}, true, false
+		return Outcome{Taken: k.noSlots(now, d), Key: k.ID()}, true, false
 	case !last && len(k.waiters) < maxLine:
 		return o, false, false
 	}

@@ -118,14 +118,14 @@ func (s *slotSet) start(now Instant, k *Key, n int64) (holds []hold, ok bool) {
 func (c *Core) startUnleased(now Instant, k *Key, n int64, reason quota.Reason) hold {
 	s := k.slots
 	if reason == quota.Cold {
-		c.debts[k.ID] += n
+		c.debts[k.ID()] += n
 	}
 	if s.unleased == nil {
 		s.unleased = &slotLease{id: c.newID(now), retired: true, closed: true}
 	}
 	n = min(n, math.MaxInt64/2-s.unleased.inUse)
 	s.unleased.inUse += n
-	c.unleased[quota.BaseDimension(k.ID.Dimension)] += n
+	c.unleased[quota.BaseDimension(k.Dimension())] += n
 	return hold{k, s.unleased, n}
 }
 
@@ -157,7 +157,7 @@ func (k *Key) giveSlotsBack(n int64) {
 func (k *Key) forgetNoSlots() {
 	if d := k.denial.Load(); d != nil && !d.hopeless() {
 		k.denial.Store(nil)
-		k.vain = 0
+		k.notInVain()
 	}
 }
 
@@ -248,10 +248,10 @@ func (c *Core) askSlots(now Instant, k *Key) {
 	}
 	k.demand.sample(now, s.started, k.dim().TTL)
 	want := need
-	if k.dim().Class != quota.Exact && now >= k.modest && k.demand.known {
-		want += int64(min(k.demand.perSecond*(2*c.rtt).Seconds(), float64(k.most())/4))
+	if k.dim().Class != quota.Exact && now >= k.modest && k.demand.known() {
+		want += int64(min(k.demand.perSecond()*(2*c.rtt).Seconds(), float64(k.most())/4))
 	}
-	k.ask = &ask{id: c.newID(now), need: need, want: want}
+	k.some().ask = &ask{id: c.newID(now), need: need, want: want}
 	c.mark(k)
 }
 
@@ -323,7 +323,7 @@ func (c *Core) scheduleSlots(now Instant, k *Key) {
 	sooner(k.modest)
 	sooner(k.slots.since + ttl)
 	sooner(k.lastUse + ttl)
-	c.wakes.set(k, at)
+	c.wakeAt(k, at)
 }
 
 // drawRenewal is how long after a lease's ask or renewal was sent the next one is: time for

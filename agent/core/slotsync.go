@@ -3,7 +3,6 @@ package core
 import (
 	"slices"
 
-	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
@@ -34,7 +33,7 @@ func (s *syncInFlight) addSlots(now Instant, k *Key) {
 		if renews {
 			s.renewals = append(s.renewals, said)
 			s.request.Renewals = append(s.request.Renewals, &pb.Renewal{
-				GrantId: l.id.Bytes(), Key: wireKey(k.ID), Seq: l.seq, InUse: l.inUse, Returned: l.back,
+				GrantId: l.id.Bytes(), Key: wireKey(k.ID()), Seq: l.seq, InUse: l.inUse, Returned: l.back,
 			})
 			continue
 		}
@@ -43,7 +42,7 @@ func (s *syncInFlight) addSlots(now Instant, k *Key) {
 		}
 		s.reports = append(s.reports, sentReport{key: k, slots: &said})
 		s.request.Reports = append(s.request.Reports, &pb.Report{
-			GrantId: l.id.Bytes(), Key: wireKey(k.ID), Window: &pb.Window{}, Seq: l.seq, InUse: said.said.inUse,
+			GrantId: l.id.Bytes(), Key: wireKey(k.ID()), Window: &pb.Window{}, Seq: l.seq, InUse: said.said.inUse,
 			Returned: l.back, Final: said.final, Unleased: l.amount == 0,
 		})
 	}
@@ -132,13 +131,13 @@ func (c *Core) installSlots(now Instant, k *Key, a *ask, d *pb.Decision) {
 	l.closed = d.GetState() != pb.GrantState_GRANT_STATE_LIVE
 	if l.closed || d.GetRevoked() || l.deadline-now < c.rtt || c.stopping {
 		l.retire()
-		k.nextAsk = now + c.Jitter(2*c.rtt)
+		k.some().nextAsk = now + c.Jitter(2*c.rtt)
 		return
 	}
 	if was := k.denial.Load(); was != nil && !was.drained {
 		k.denial.Store(nil)
 	}
-	k.nextAsk, k.vain = 0, 0
+	k.soon()
 	if d.GetLast() {
 		c.drain(now, k, d.GetWindow(), d.GetGeneration())
 	}
@@ -146,7 +145,7 @@ func (c *Core) installSlots(now Instant, k *Key, a *ask, d *pb.Decision) {
 
 // shareSlots gives back what is idle while others are in need. For a while what falls idle
 // follows at once.
-func (c *Core) shareSlots(now Instant, k *Key) { k.modest = now + k.dim().TTL/8 }
+func (c *Core) shareSlots(now Instant, k *Key) { k.some().modest = now + k.dim().TTL/8 }
 
 // loseSlots is reincarnate's part for slots: the leases are the original's, and what runs here
 // runs without one.
@@ -184,12 +183,4 @@ func (s *slotSet) end() {
 	for _, l := range s.leases {
 		l.retire()
 	}
-}
-
-// newSlots is the slot set of a key, or nil if it has units.
-func newSlots(dim *Dimension, now Instant) *slotSet {
-	if dim.Kind != quota.Concurrency {
-		return nil
-	}
-	return &slotSet{since: now}
 }

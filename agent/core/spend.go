@@ -28,7 +28,7 @@ const maxSpends = 256
 func (c *Core) queueSpend(now Instant, w *Waiter) {
 	s := &spend{id: c.newID(now), key: w.key, cost: w.Cost, waiter: w}
 	w.spend, w.exact = s, true
-	w.key.spends++
+	w.key.some().spends++
 	c.spends = append(c.spends, s)
 }
 
@@ -70,7 +70,7 @@ func (c *Core) BuildSpend(now Instant, validFor Instant) *pb.SpendRequest {
 	req := &pb.SpendRequest{Hello: c.hello(), Refunds: c.refunds[:c.refunded]}
 	var group int32
 	for i, s := range c.spending {
-		item := &pb.SpendItem{SpendId: s.id.Bytes(), Key: wireKey(s.key.ID), Cost: s.cost, NotAfterUs: notAfter}
+		item := &pb.SpendItem{SpendId: s.id.Bytes(), Key: wireKey(s.key.ID()), Cost: s.cost, NotAfterUs: notAfter}
 		if s.group != nil {
 			if i == 0 || c.spending[i-1].group != s.group {
 				group++
@@ -141,7 +141,7 @@ func (c *Core) answerSpend(now Instant, s *spend, d *pb.Decision) {
 		}
 		c.finish(now, w, Outcome{Taken: t, Unavailable: true})
 	case d.GetAmount() > 0:
-		c.exact[quota.BaseDimension(k.ID.Dimension)] += s.cost
+		c.exact[quota.BaseDimension(k.Dimension())] += s.cost
 		t.Allowed = true
 		c.finish(now, w, Outcome{Taken: t, spent: &spent{id: s.id, window: d.GetWindow()}})
 	case reason == quota.LeasedOut && !w.again && c.leasable(now, k, w.Cost):
@@ -189,7 +189,7 @@ func largestFor(reason quota.Reason, limit int64) int64 {
 // tried once more.
 func (c *Core) parkSpend(now Instant, k *Key, w *Waiter) {
 	w.again = true
-	k.parked = append(k.parked, w)
+	k.some().parked = append(k.parked, w)
 	for _, l := range k.held() {
 		if l.begun {
 			c.retire(k, l)

@@ -29,16 +29,16 @@ func (c *Core) Stats(now Instant) Stats {
 		Keys: len(c.keys), Leased: maps.Clone(c.retired), Exact: maps.Clone(c.exact), Unleased: maps.Clone(c.unleased), Extended: maps.Clone(c.extended), InHand: map[string]int64{}, Remaining: map[string]*Shares{}, Faults: maps.Clone(c.faults), Running: map[string]int64{}, Lapsed: maps.Clone(c.lapsed),
 		Waiting: len(c.early) + len(c.spends) + len(c.spending),
 	}
-	for _, k := range c.keys {
-		dimension := quota.BaseDimension(k.ID.Dimension)
+	for k := range c.each {
+		dimension := quota.BaseDimension(k.Dimension())
 		inHand := k.left(now)
 		s.Leased[dimension] += k.total()
 		s.InHand[dimension] += inHand
 		s.Waiting += len(k.waiters)
 		if k.slots != nil {
 			inHand = k.slots.idle(now)
-			s.InHand[k.ID.Dimension] += inHand
-			s.Running[k.ID.Dimension] += k.slots.running()
+			s.InHand[k.Dimension()] += inHand
+			s.Running[k.Dimension()] += k.slots.running()
 		}
 		if k.view() != nil {
 			s.remains(dimension, k.answer(now, inHand))

@@ -217,7 +217,7 @@ func TestIdleUnitsGoBackWhenOthersWantThem(t *testing.T) {
 	d.empty()
 	d.settle()
 	k := d.key(exports)
-	k.demand = demand{perSecond: 100, known: true, at: d.now, total: k.total()}
+	k.demand = demand{rate: -100, at: d.now, total: k.total()}
 	before := k.left(d.now)
 	d.core.Notice(d.now, &pb.Notice{Key: wireKey(exports), Generation: d.generation, Window: d.window, Wanted: true})
 	keep := k.left(d.now)
@@ -260,7 +260,7 @@ func TestALeaseIsAnEconomicOrder(t *testing.T) {
 		d.take(exports, 0)
 		d.settle()
 		k := d.key(exports)
-		k.demand = demand{perSecond: c.perSecond, known: true}
+		k.demand = demand{rate: -c.perSecond}
 		d.core.rtt = 20 * time.Millisecond
 		if got := d.core.order(k, k.most()); got != c.want {
 			t.Errorf("%g a second under a cap of %d: an order of %d, want %d", c.perSecond, c.cap, got, c.want)

@@ -28,7 +28,7 @@ type syncInFlight struct {
 
 type sentReport struct {
 	key      *Key
-	lease    *Lease
+	lease    ID // unless it is of one of the others
 	unleased *unleased
 	slots    *sentSlots
 	report   report
@@ -90,11 +90,11 @@ func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 	}
 	c.sealSpent(k)
 	for _, l := range slices.Concat(k.closing, k.held(), k.allowances()) {
-		if r := l.now(); r != l.reported {
-			l.said = r
-			s.reports = append(s.reports, sentReport{key: k, lease: l, report: r})
+		if r := l.now(); r != l.reported() {
+			l.own().said = r
+			s.reports = append(s.reports, sentReport{key: k, lease: l.id, report: r})
 			s.request.Reports = append(s.request.Reports, &pb.Report{
-				GrantId: l.id.Bytes(), Key: wireKey(k.ID), Window: l.window,
+				GrantId: l.id.Bytes(), Key: wireKey(k.ID()), Window: l.window,
 				Taken: r.taken, Refunded: r.refunded, Returned: r.returned, Final: r.final, Emergency: l.emergency,
 			})
 		}
@@ -107,7 +107,7 @@ func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 		r.refunded = min(u.refunded, r.taken)
 		s.reports = append(s.reports, sentReport{key: k, unleased: u, report: r})
 		s.request.Reports = append(s.request.Reports, &pb.Report{
-			GrantId: u.id.Bytes(), Key: wireKey(k.ID), Taken: r.taken, Refunded: r.refunded, Unleased: true,
+			GrantId: u.id.Bytes(), Key: wireKey(k.ID()), Taken: r.taken, Refunded: r.refunded, Unleased: true,
 			Window: &pb.Window{StartUs: u.window.start, EndUs: u.window.end},
 		})
 	}
@@ -127,11 +127,11 @@ func (s *syncInFlight) add(now Instant, c *Core, k *Key) {
 		}
 		s.asks = append(s.asks, k)
 		s.request.Asks = append(s.request.Asks, &pb.Ask{
-			GrantId: a.id.Bytes(), Key: wireKey(k.ID), Want: a.want, Need: a.need, Window: a.window, Emergency: a.emergency, Waiting: a.waiting,
+			GrantId: a.id.Bytes(), Key: wireKey(k.ID()), Want: a.want, Need: a.need, Window: a.window, Emergency: a.emergency, Waiting: a.waiting,
 		})
 	}
 	if k.refresh {
-		s.request.Keys = append(s.request.Keys, wireKey(k.ID))
+		s.request.Keys = append(s.request.Keys, wireKey(k.ID()))
 	}
 }
 
@@ -210,7 +210,10 @@ func (c *Core) SyncDone(now Instant, reply *pb.SyncReply) {
 			c.decided(now, s.asks[i], d)
 		}
 	}
-	c.dirty = c.dirty[len(s.keys):]
+	clear(c.dirty[:len(s.keys)]) // or the array would keep keys that are forgotten
+	if c.dirty = c.dirty[len(s.keys):]; len(c.dirty) == 0 {
+		c.dirty = nil
+	}
 	for _, k := range s.keys {
 		k.dirty = false
 	}
@@ -253,7 +256,7 @@ func (c *Core) tellOutage(now Instant, s *syncInFlight) {
 		}
 	}
 	for _, k := range s.keys {
-		waiters := k.waiters
+		waiters := k.some().waiters
 		k.waiters = nil
 		for _, w := range waiters {
 			c.disappoint(now, w, k)
@@ -302,9 +305,11 @@ func (c *Core) backoff() time.Duration {
 // settleDirty puts a key back in line, at its end, if it has something left to say.
 func (c *Core) settleDirty(now Instant, k *Key) {
 	ledger := c.ledgerAt.UnixMicro()
-	k.unleased = slices.DeleteFunc(k.unleased, func(u *unleased) bool {
-		return !u.owes() && u.window.end != 0 && u.window.end < ledger
-	})
+	if len(k.unleased) > 0 {
+		k.unleased = slices.DeleteFunc(k.unleased, func(u *unleased) bool {
+			return !u.owes() && u.window.end != 0 && u.window.end < ledger
+		})
+	}
 	if k.ask != nil || k.next != nil || len(k.allowanceAsks()) > 0 {
 		c.mark(k) // unanswered
 	}
@@ -325,24 +330,30 @@ func (c *Core) acknowledge(now Instant, r sentReport, result *pb.ReportResult) {
 		}
 		// To repeat what the ledger refuses would never end: a lease that it does not accept
 		// reports of is over.
-		c.drop(r.key, r.lease)
+		if l := r.key.leaseOf(r.lease); l != nil {
+			c.drop(r.key, l)
+		}
 		return
 	}
 	if r.unleased != nil {
 		r.unleased.acked, r.unleased.ackedBack = r.report.taken, r.report.refunded
 		return
 	}
-	r.lease.reported = r.report
+	l := r.key.leaseOf(r.lease)
+	if l == nil {
+		return
+	}
+	l.own().reported = r.report
 	if r.report.final {
-		if r.lease.now() == r.report { // else something was refunded on it meanwhile
-			c.drop(r.key, r.lease)
+		if l.now() == r.report { // else something was refunded on it meanwhile
+			c.drop(r.key, l)
 		}
 		return
 	}
 	if result.GetState() != pb.GrantState_GRANT_STATE_LIVE || result.GetRevoked() {
 		// The ledger is ahead: the lease is over. What was taken is still reported.
-		if !r.lease.isSealed {
-			c.end(now, r.key, r.lease)
+		if !l.isSealed {
+			c.end(now, r.key, l)
 		}
 	}
 }
@@ -372,9 +383,10 @@ func (c *Core) drop(k *Key, l *Lease) {
 	if l.emergency {
 		k.extend.lose(l)
 	}
-	rest := slices.DeleteFunc(slices.Clone(k.held()), func(o *Lease) bool { return o == l })
-	k.hold(rest)
-	k.closing = slices.DeleteFunc(k.closing, func(o *Lease) bool { return o == l })
+	k.without(l)
+	if len(k.closing) > 0 {
+		k.closing = slices.DeleteFunc(k.closing, func(o *Lease) bool { return o == l })
+	}
 }
 
 func wireKey(k quota.Key) *pb.Key { return &pb.Key{Tenant: k.Tenant, Dimension: k.Dimension} }

@@ -16,6 +16,21 @@ func idOf(n int) quota.Key {
 	return quota.Key{Tenant: "tenant-" + strconv.Itoa(n), Dimension: "dimension-" + strconv.Itoa(n%3)}
 }
 
+// keyOf is a key by that name, and nothing else.
+func keyOf(id quota.Key) *Key {
+	dim := &Dimension{Name: id.Dimension}
+	dim.plain = plainTerms(dim)
+	return newKey(id, dim, 0)
+}
+
+// leaseOf is a lease by itself.
+func leaseOf(amount int64, deadline Instant) *Lease {
+	l := &Lease{amount: amount, begun: true, rest: &leaseRest{}}
+	l.until.Store(int64(deadline))
+	l.bucket.left.Store(amount)
+	return l
+}
+
 // Whatever comes and goes, the table finds what is there and nothing else, as a map does.
 func TestTheTableIsAMap(t *testing.T) {
 	t.Parallel()
@@ -24,11 +39,11 @@ func TestTheTableIsAMap(t *testing.T) {
 		for range rapid.IntRange(0, 3_000).Draw(t, "changes") {
 			id := idOf(rapid.IntRange(0, 1_500).Draw(t, "key"))
 			if model[id] == nil {
-				k := &Key{ID: id}
+				k := keyOf(id)
 				table.put(k)
 				model[id] = k
 			} else {
-				table.drop(id)
+				table.drop(model[id])
 				delete(model, id)
 			}
 		}
@@ -45,9 +60,9 @@ func TestTheTableForgetsWhatWent(t *testing.T) {
 	t.Parallel()
 	table := newTable()
 	for n := range 200_000 {
-		table.put(&Key{ID: idOf(n)})
+		table.put(keyOf(idOf(n)))
 		if n >= 1_000 {
-			table.drop(idOf(n - 1_000))
+			table.drop(table.Find(idOf(n - 1_000)))
 		}
 	}
 	var slots int
@@ -64,7 +79,7 @@ func TestSearchesBesideChanges(t *testing.T) {
 	t.Parallel()
 	table := newTable()
 	for n := range 100 {
-		table.put(&Key{ID: idOf(n)})
+		table.put(keyOf(idOf(n)))
 	}
 	var over atomic.Bool
 	var wg sync.WaitGroup
@@ -72,7 +87,7 @@ func TestSearchesBesideChanges(t *testing.T) {
 		wg.Go(func() {
 			for n := 0; !over.Load(); n++ {
 				id := idOf(n % 5_000)
-				if k := table.Find(id); k == nil && n%5_000 < 100 || k != nil && k.ID != id {
+				if k := table.Find(id); k == nil && n%5_000 < 100 || k != nil && k.ID() != id {
 					t.Errorf("%s: found %v", id, k)
 					return
 				}
@@ -82,9 +97,9 @@ func TestSearchesBesideChanges(t *testing.T) {
 	for round := range 20 {
 		for n := 100; n < 5_000; n++ {
 			if round%2 == 0 {
-				table.put(&Key{ID: idOf(n)})
+				table.put(keyOf(idOf(n)))
 			} else {
-				table.drop(idOf(n))
+				table.drop(table.Find(idOf(n)))
 			}
 		}
 	}
@@ -97,7 +112,7 @@ func BenchmarkFind(b *testing.B) {
 		table, ids := newTable(), make([]quota.Key, keys)
 		for n := range keys {
 			ids[n] = idOf(n)
-			table.put(&Key{ID: ids[n]})
+			table.put(keyOf(ids[n]))
 		}
 		b.Run(fmt.Sprint(keys, " keys"), func(b *testing.B) {
 			b.ReportAllocs()

@@ -19,7 +19,7 @@ func (c *Core) Tick(now Instant) {
 	c.forgetReservations(now)
 	c.forgetPermits(now)
 	for {
-		k, ok := c.wakes.due(now)
+		k, ok := c.due(now)
 		if !ok {
 			return
 		}
@@ -29,7 +29,7 @@ func (c *Core) Tick(now Instant) {
 
 // NextTick is when Tick has something to do.
 func (c *Core) NextTick() (Instant, bool) {
-	at, ok := c.wakes.next()
+	at, ok := c.nextWake()
 	if lapse := c.nextLapse(); lapse < never && (!ok || lapse < at) {
 		return lapse, true
 	}
@@ -48,12 +48,12 @@ func (c *Core) tend(now Instant, k *Key) {
 	k.noteUse(now)
 	for _, l := range k.held() {
 		switch {
-		case now >= l.deadline || c.stopping:
+		case now >= l.deadline() || c.stopping:
 			c.end(now, k, l)
-		case now >= l.start && !l.begun:
+		case now >= l.more().start && !l.begun:
 			l.begun = true
-			k.nextAsk, k.vain = 0, 0
-			k.lowSent.Store(false)
+			k.soon()
+			k.signs.clear(lowSent)
 		}
 	}
 	c.serve(now, k)
@@ -71,6 +71,8 @@ func (c *Core) tend(now Instant, k *Key) {
 		return
 	}
 	c.schedule(now, k, again)
+	k.moveIn(now)
+	k.settleDown()
 }
 
 // serve lets waiting callers try again, first come first served; a smaller cost behind one
@@ -97,8 +99,12 @@ func (c *Core) serve(now Instant, k *Key) {
 		}
 		still = append(still, w)
 	}
-	k.waiters = still
-	k.queued.Store(len(still) > 0)
+	if len(k.waiters) > 0 {
+		k.waiters = still
+	}
+	if len(still) == 0 {
+		k.signs.clear(queued)
+	}
 	for _, g := range groups {
 		c.attempt(now, g, false)
 	}
@@ -112,9 +118,9 @@ func (k *Key) usedLately(now Instant) bool {
 // noteUse keeps lastUse current from the counters, since takers leave no other trace.
 func (k *Key) noteUse(now Instant) {
 	total := k.total()
-	if turnedAway := k.refused.Load(); turnedAway || total != k.lastTotal {
+	if k.signs.has(refused) || total != k.lastTotal {
 		k.lastTotal, k.lastUse = total, now
-		k.refused.Store(false)
+		k.signs.clear(refused)
 	}
 }
 
@@ -128,7 +134,7 @@ func (c *Core) margin(k *Key) time.Duration {
 // not refused for what this one still holds; what is kept bridges the round trip.
 func (c *Core) renew(now Instant, k *Key) {
 	newest := k.newest(now)
-	if newest == nil || newest.renewed || newest.cut || k.ask != nil || now < newest.deadline-c.margin(k) || c.inLane(now, k) {
+	if newest == nil || newest.renewed || newest.cut || k.ask != nil || now < newest.deadline()-c.margin(k) || c.inLane(now, k) {
 		return
 	}
 	if !k.usedLately(now) || k.denial.Load().covers(now, 1) {
@@ -160,7 +166,7 @@ func (c *Core) fetch(now Instant, p *part) {
 	default:
 		k.needHint, k.lastUse = cost, now
 		k.demand.sample(now, k.total(), k.dim().TTL)
-		k.ask = &ask{id: c.newID(now), need: cost, want: c.want(now, k, cost, k.left(now))}
+		k.some().ask = &ask{id: c.newID(now), need: cost, want: c.want(now, k, cost, k.left(now))}
 		c.mark(k)
 	}
 }
@@ -183,7 +189,7 @@ func (c *Core) considerAsk(now Instant, k *Key) {
 	need, wanted := c.need(now, k)
 	if !wanted {
 		if !k.denial.Load().covers(now, 1) && k.ask == nil {
-			k.lowSent.Store(false)
+			k.signs.clear(lowSent)
 		}
 		return
 	}
@@ -203,7 +209,7 @@ func (c *Core) considerAsk(now Instant, k *Key) {
 	if !k.awaited() && (now < k.modest || k.scarce(now, want)) {
 		return
 	}
-	k.ask = &ask{id: c.newID(now), need: need, want: want}
+	k.some().ask = &ask{id: c.newID(now), need: need, want: want}
 	c.mark(k)
 }
 
@@ -227,14 +233,14 @@ func (c *Core) need(now Instant, k *Key) (int64, bool) {
 	if newest == nil || !k.usedLately(now) {
 		return 0, false
 	}
-	return k.usual(), newest.renewed || k.left(now) <= newest.low
+	return k.usual(), newest.renewed || k.left(now) <= newest.low.Load()
 }
 
 // comes reports that a lease in hand is about to cover cost: it drips, or its window is about
 // to begin.
 func (c *Core) comes(now Instant, k *Key, cost int64) bool {
 	for _, l := range k.held() {
-		drips, begins := l.live(now) && l.full > now, l.start > now && l.start-now <= c.rtt
+		drips, begins := l.live(now) && l.more().full > now, l.more().start > now && l.more().start-now <= c.rtt
 		if (drips || begins) && l.left() >= cost {
 			return true
 		}
@@ -253,7 +259,7 @@ func (c *Core) withdraw(k *Key, which **ask) {
 		return
 	}
 	if a.sent {
-		c.cancels = append(c.cancels, &pb.Cancel{GrantId: a.id.Bytes(), Key: wireKey(k.ID)})
+		c.cancels = append(c.cancels, &pb.Cancel{GrantId: a.id.Bytes(), Key: wireKey(k.ID())})
 	}
 	*which = nil
 }
@@ -274,15 +280,15 @@ func (c *Core) schedule(now Instant, k *Key, again Instant) {
 	}
 	sooner(again)
 	for _, l := range k.held() {
-		sooner(l.start)
-		sooner(l.deadline)
+		sooner(l.more().start)
+		sooner(l.deadline())
 		for _, w := range k.waiters {
 			if at, ok := l.releases(w.Cost); ok {
 				sooner(at)
 			}
 		}
 		if !l.renewed {
-			sooner(l.deadline - c.margin(k))
+			sooner(l.deadline() - c.margin(k))
 		}
 	}
 	for _, a := range []*ask{k.ask, k.next} {
@@ -296,7 +302,7 @@ func (c *Core) schedule(now Instant, k *Key, again Instant) {
 	}
 	sooner(k.nextAsk)
 	sooner(k.lastUse + k.dim().TTL)
-	c.wakes.set(k, at)
+	c.wakeAt(k, at)
 }
 
 // Stop begins the graceful stop: nothing is taken any more, every lease is sealed, and the
@@ -320,11 +326,12 @@ func (c *Core) Stop(now Instant) {
 			c.finishAll(now, s.group, Outcome{Unavailable: true})
 		}
 	}
-	for _, k := range slices.Clone(c.keys) {
+	for _, k := range slices.Collect(c.each) {
 		for _, w := range slices.Concat(k.waiters, k.parked) {
 			c.finish(now, w, Outcome{Unavailable: true})
 		}
-		k.waiters, k.parked = nil, nil
+		r := k.some()
+		r.waiters, r.parked = nil, nil
 		c.tend(now, k)
 	}
 }
@@ -334,7 +341,7 @@ func (c *Core) Owes() bool {
 	if len(c.cancels) > 0 || len(c.refunds) > 0 || len(c.spends) > 0 || c.spendOut {
 		return true
 	}
-	for _, k := range c.keys {
+	for k := range c.each {
 		if len(k.closing) > 0 || k.owesUnleased() || len(k.held()) > 0 || !k.extend.empty() || k.slots != nil && !k.slots.empty() {
 			return true
 		}
@@ -344,7 +351,7 @@ func (c *Core) Owes() bool {
 
 // addUnleased counts use without a lease, in the window that the ledger's time is in.
 func (c *Core) addUnleased(now Instant, k *Key, cost int64) {
-	c.unleased[quota.BaseDimension(k.ID.Dimension)] += cost
+	c.unleased[quota.BaseDimension(k.Dimension())] += cost
 	c.addUnleasedIn(now, k, c.window(now, k), cost)
 }
 
@@ -370,5 +377,5 @@ func (c *Core) addUnleasedIn(now Instant, k *Key, window windowID, cost int64) {
 			return
 		}
 	}
-	k.unleased = append(k.unleased, &unleased{id: c.newID(now), window: window, taken: cost})
+	k.some().unleased = append(k.unleased, &unleased{id: c.newID(now), window: window, taken: cost})
 }

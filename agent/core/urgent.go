@@ -31,14 +31,15 @@ func (c *Core) speak(now Instant, k *Key) {
 // frees reports that the next report of a lease brings back units that others could use.
 func (c *Core) frees(now Instant, l *Lease) bool {
 	r := l.now()
-	return r.returned+r.refunded > l.reported.returned+l.reported.refunded && now < c.windowEnd(l.window)
+	known := l.reported()
+	return r.returned+r.refunded > known.returned+known.refunded && now < c.windowEnd(l.window)
 }
 
 // reportBy is when a final report has to be sent: half the grace before the ledger closes the
 // lease, or sooner if a message takes that long.
 func (c *Core) reportBy(k *Key, l *Lease) Instant {
 	grace := k.dim().grace
-	return l.deadline + grace - max(grace/2, 4*c.rtt)
+	return l.deadline() + grace - max(grace/2, 4*c.rtt)
 }
 
 // postpone puts a key in line for the next Sync that goes out, at the latest at by.
@@ -76,12 +77,15 @@ func (c *Core) sealSpent(k *Key) {
 // retire seals a lease and moves it to those whose last word is to be said.
 func (c *Core) retire(k *Key, l *Lease) {
 	l.seal()
-	rest := slices.DeleteFunc(slices.Clone(k.held()), func(o *Lease) bool { return o == l })
-	k.hold(rest)
+	if l == &k.own {
+		l = k.takeOut()
+	} else {
+		k.without(l)
+	}
 	if l.emergency {
 		k.extend.lose(l)
 	}
-	k.closing = append(k.closing, l)
+	k.some().closing = append(k.closing, l)
 }
 
 // end seals a lease and sees to its final report.

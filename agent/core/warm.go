@@ -32,16 +32,16 @@ func (c *Core) Hot(now Instant, n int) []quota.Key {
 		return cmp.Or(cmp.Compare(y.rate, x.rate), cmp.Compare(x.id.Dimension, y.id.Dimension), cmp.Compare(x.id.Tenant, y.id.Tenant))
 	}
 	var hot []heat
-	for _, k := range c.keys {
+	for k := range c.each {
 		if k.slots != nil || !k.usedLately(now) {
 			continue
 		}
 		demand := k.demand // a copy: to look changes nothing
 		demand.sample(now, k.total(), k.dim().TTL)
-		if demand.perSecond <= 0 {
+		if demand.perSecond() <= 0 {
 			continue
 		}
-		hot = append(hot, heat{k.ID, demand.perSecond})
+		hot = append(hot, heat{k.ID(), demand.perSecond()})
 		if len(hot) == 2*n { // so that of a million keys only a few are ever sorted
 			slices.SortFunc(hot, hotter)
 			hot = hot[:n]
@@ -102,7 +102,7 @@ func (c *Core) asksToWarm(now Instant, id quota.Key) bool {
 	case k.slots != nil || k.newest(now) != nil || k.denies(now, 1) != nil || c.inLane(now, k):
 		return false
 	case k.ask == nil:
-		k.ask = &ask{id: c.newID(now), need: 1, want: c.want(now, k, 1, 0)}
+		k.some().ask = &ask{id: c.newID(now), need: 1, want: c.want(now, k, 1, 0)}
 		c.mark(k)
 	}
 	return true
@@ -110,5 +110,5 @@ func (c *Core) asksToWarm(now Instant, id quota.Key) bool {
 
 // warmed notes that a key has its answer.
 func (c *Core) warmed(k *Key) {
-	c.warming.keys = slices.DeleteFunc(c.warming.keys, func(id quota.Key) bool { return id == k.ID })
+	c.warming.keys = slices.DeleteFunc(c.warming.keys, func(id quota.Key) bool { return id == k.ID() })
 }

@@ -13,10 +13,8 @@ import (
 
 // lead is what a key has planned for the next window.
 type lead struct {
-	window  int64   // start of the window that the plan is for
-	at      Instant // when it is asked for, unless a Sync went out before
-	done    bool    // granted, denied, or not to be had
-	waiting bool    // for a Sync, in the core's line
+	window int64   // start of the window that the plan is for
+	at     Instant // when it is asked for, unless a Sync went out before
 }
 
 // coming returns the window after the present one and when that begins. It is known once the
@@ -49,19 +47,19 @@ func (c *Core) considerNext(now Instant, k *Key) Instant {
 		return begins // the estimate of the clock went back over the boundary: that one was asked for
 	}
 	if k.lead.window < w.GetStartUs() {
-		k.lead = lead{window: w.GetStartUs(), at: begins - c.drawLead(k, length), waiting: k.lead.waiting}
+		k.lead, k.led = lead{window: w.GetStartUs(), at: begins - c.drawLead(k, length)}, false
 	}
 	opens := begins - c.longestLead(k, length)
 	switch {
-	case k.lead.done || k.next != nil:
+	case k.led || k.next != nil:
 		return begins
 	case now < opens:
 		return opens
 	case !k.usedLately(now):
 		return begins
 	case now < k.lead.at:
-		if !k.lead.waiting {
-			k.lead.waiting = true
+		if !k.leading {
+			k.leading = true
 			c.leading = append(c.leading, k)
 		}
 		return k.lead.at
@@ -102,7 +100,7 @@ func (c *Core) drawLead(k *Key, length time.Duration) time.Duration {
 func (c *Core) askNext(now Instant, k *Key, w *pb.Window) {
 	k.demand.sample(now, k.total(), k.dim().TTL)
 	need := k.usual()
-	k.next = &ask{id: c.newID(now), window: w, need: need, want: c.want(now, k, need, 0)}
+	k.some().next = &ask{id: c.newID(now), window: w, need: need, want: c.want(now, k, need, 0)}
 	c.mark(k)
 }
 
@@ -112,12 +110,12 @@ func (c *Core) takeAlong(now Instant) {
 	leading := c.leading
 	c.leading = nil
 	for _, k := range leading {
-		k.lead.waiting = false
+		k.leading = false
 		w, begins, length := c.coming(now, k)
 		if !k.known() || w == nil || begins <= now || now < begins-c.longestLead(k, length) {
 			continue // the window that it waited to ask for has begun without it
 		}
-		planned := k.lead.window == w.GetStartUs() && !k.lead.done && k.next == nil
+		planned := k.lead.window == w.GetStartUs() && !k.led && k.next == nil
 		if planned && c.leases(now, k) && k.usedLately(now) {
 			c.askNext(now, k, w)
 		}
@@ -128,11 +126,11 @@ func (c *Core) takeAlong(now Instant) {
 // is not asked for again before it has begun; only an ask that the ledger refused as one that
 // came too soon is repeated, each time when half of the way is gone.
 func (c *Core) decidedNext(now Instant, k *Key, a *ask, d *pb.Decision) {
-	k.lead.done = true
+	k.led = true
 	if d.GetFault() != nil {
 		c.faults[d.GetFault().GetCode()]++
 		if begins := c.instant(a.window.GetStartUs()); begins-now > 2*c.margin(k) && k.lead.window == a.window.GetStartUs() {
-			k.lead.done, k.lead.at = false, now+(begins-now)/2
+			k.led, k.lead.at = false, now+(begins-now)/2
 		}
 		return
 	}

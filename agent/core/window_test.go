@@ -80,7 +80,7 @@ func TestNothingIsSpentBeforeItsWindow(t *testing.T) {
 		d.core.SyncDone(d.now, reply)
 		var l *Lease
 		for _, held := range k.held() {
-			if held.start > 0 {
+			if held.more().start > 0 {
 				l = held
 			}
 		}
@@ -89,11 +89,11 @@ func TestNothingIsSpentBeforeItsWindow(t *testing.T) {
 		}
 		begins := d.at(time.Minute)
 		// The stand-in answered at once, so the start is late by what the reply took, and by drift.
-		if late := l.start - begins; late < slow || late > slow+5*time.Millisecond {
+		if late := l.more().start - begins; late < slow || late > slow+5*time.Millisecond {
 			t.Errorf("a reply that took %s: the lease starts %s after its window", slow, late)
 		}
-		if l.deadline != sent+10*time.Second {
-			t.Errorf("its whole life is a ttl from the send, got %s", l.deadline-sent)
+		if l.deadline() != sent+10*time.Second {
+			t.Errorf("its whole life is a ttl from the send, got %s", l.deadline()-sent)
 		}
 		for k.newest(d.now) != nil { // the present window's units
 			if got := k.Take(d.now, 1); !got.Allowed {
@@ -101,10 +101,10 @@ func TestNothingIsSpentBeforeItsWindow(t *testing.T) {
 				break
 			}
 		}
-		if got := k.Take(l.start-1, 1); got.Allowed {
+		if got := k.Take(l.more().start-1, 1); got.Allowed {
 			t.Error("spent before it starts")
 		}
-		if got := k.Take(l.start, 1); !got.Allowed {
+		if got := k.Take(l.more().start, 1); !got.Allowed {
 			t.Error("not spent when it starts")
 		}
 	}
@@ -298,7 +298,7 @@ func TestAnswersSpeakOfTheNewWindowWithoutARoundTrip(t *testing.T) {
 	d.warm(exports, 1)
 	d.useUntil(d.at(58*time.Second), 500*time.Millisecond)
 	k := d.key(exports)
-	for k.next != nil || k.lead.window == 0 || !k.lead.done {
+	for k.next != nil || k.lead.window == 0 || !k.led {
 		d.advance(10 * time.Millisecond)
 		d.settle()
 	}

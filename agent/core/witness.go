@@ -26,7 +26,7 @@ type SlotsOf struct {
 func (g *Group) EachPart(what func(Part)) {
 	for i := range g.parts {
 		p := &g.parts[i]
-		x := Part{Key: p.key.ID, Cost: p.cost, Free: p.free}
+		x := Part{Key: p.key.ID(), Cost: p.cost, Free: p.free}
 		if p.lease != nil {
 			x.Lease = p.lease.id
 		}
@@ -46,9 +46,7 @@ func (g *Group) EachPart(what func(Part)) {
 // Source is what an outcome's units came from: a lease, an item of the exact lane, or, where both
 // are nil, neither.
 func (o Outcome) Source() (lease, spend ID) {
-	if o.lease != nil {
-		lease = o.lease.id
-	}
+	lease = o.leaseID()
 	if o.spent != nil {
 		spend = o.spent.id
 	}

@@ -83,9 +83,9 @@ func (r *report) memoryTable() table {
 		return table{}
 	}
 	title := fmt.Sprintf("%d keys in use", r.Weights[0].Keys)
-	t := table{Title: title, Columns: []string{title, "B/key", "full GC, ms", "filled in, s"}}
+	t := table{Title: title, Columns: []string{title, "B/key", "full GC, ms", "CPU, ms", "filled in, s"}}
 	for _, x := range r.Weights {
-		t.Rows = append(t.Rows, []string{x.Store, fmt.Sprintf("%.0f", x.Bytes), fmt.Sprintf("%.1f", x.GCms), fmt.Sprintf("%.1f", x.FillS)})
+		t.Rows = append(t.Rows, []string{x.Store, fmt.Sprintf("%.0f", x.Bytes), fmt.Sprintf("%.1f", x.GCms), fmt.Sprintf("%.1f", x.GCCPU), fmt.Sprintf("%.1f", x.FillS)})
 	}
 	return t
 }

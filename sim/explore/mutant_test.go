@@ -24,13 +24,13 @@ const ratchet = "if a.Clock.After(b.loaded.Now) || (b.loaded.ClockSuspect && !a.
 
 var mutants = []mutant{
 	{"grace 0", "slow clock", []edit{{"ledger/ask.go", "g.ClosesAt = g.ExpiresAt.Add(terms.Grace)", "g.ClosesAt = g.ExpiresAt"}}},
-	{"deadlines from the reply's time", "calm,all at once", []edit{{"agent/core/reply.go", "deadline: a.firstSent + micros(d.GetTtlUs()),", "deadline: now + micros(d.GetTtlUs()),"}}},
+	{"deadlines from the reply's time", "calm,all at once", []edit{{"agent/core/reply.go", "l.until.Store(int64(a.firstSent + micros(d.GetTtlUs())))", "l.until.Store(int64(now + micros(d.GetTtlUs())))"}}},
 	{"hard given back at the close", "crash,all at once", []edit{{"ledger/grant.go", "if g.Class == quota.BestEffort {", "if g.Class != quota.Bounded {"}}},
 	{"returns added, not merged", "repeat,all at once", []edit{{"ledger/report.go", "after.Back = max(after.Back, r.Returned)", "after.Back += r.Returned"}}},
 	{"use added, not merged", "repeat,all at once", []edit{{"ledger/report.go", "after.Taken = max(after.Taken, r.Taken)", "after.Taken += r.Taken"}}},
 	{"final before the seal", "renewal,all at once", []edit{{"agent/core/lease.go", "r.returned, r.final = l.back, l.isSealed\n",
 		"r.returned, r.final = l.back+l.left(), l.isSealed || l.renewed\n"}}},
-	{"ids of asks used again", "renewal,all at once", []edit{{"agent/core/tend.go", "k.ask = &ask{id: c.newID(now), need: need,", "k.ask = &ask{id: c.incarnation, need: need,"}}},
+	{"ids of asks used again", "renewal,all at once", []edit{{"agent/core/tend.go", "k.some().ask = &ask{id: c.newID(now), need: need,", "k.some().ask = &ask{id: c.incarnation, need: need,"}}},
 	{"ids of spends used again", "exact", []edit{{"agent/core/spend.go", "s := &spend{id: c.newID(now),", "s := &spend{id: c.incarnation,"}}},
 	{"policy version not read again", "stale replica,all at once", []edit{
 		{"controlplane/decide.go", "if b.PolicyVersion() != p.snapshot.Version {", "if b.PolicyVersion() < 0 {"},
@@ -39,9 +39,9 @@ var mutants = []mutant{
 		{"controlplane/decide.go", "wrong = wrong || !at.account.Window.Contains(now)", "_ = now"},
 		{"ledger/ask.go", "if !within(account.Window, now, lead) {", "if now.IsZero() {"}}},
 	{"a lease outlives its window", "calm,all at once", []edit{{"ledger/ask.go", "!end.IsZero() && g.ExpiresAt.After(end) {", "end.IsZero() && g.ExpiresAt.After(end) {"}}},
-	{"a lease begins before its window", "well ahead", []edit{{"agent/core/lease.go", "now >= l.start && now < l.deadline", "now < l.deadline"}}},
+	{"a lease begins before its window", "well ahead", []edit{{"agent/core/lease.go", "now >= l.more().start && now < l.deadline()", "now < l.deadline()"}}},
 	{"a start is not told", "well ahead", []edit{{"ledger/next.go", "	if now.Before(w.Start) {\n		return w.Start\n	}", "	if w.Endless() {\n		return w.Start\n	}"}}},
-	{"starts count from the ask", "well ahead", []edit{{"agent/core/reply.go", "l.start, l.begun = now+wait+wait/maxDrift, false", "l.start, l.begun = a.firstSent+wait, false"}}},
+	{"starts count from the ask", "well ahead", []edit{{"agent/core/reply.go", "l.rest.start, l.begun = now+wait+wait/maxDrift, false", "l.rest.start, l.begun = a.firstSent+wait, false"}}},
 	{"the next window at any time", "well ahead", []edit{
 		{"ledger/next.go", "now.Before(w.Start) && !now.Before(w.Start.Add(-lead))", "now.Before(w.Start)"},
 		{"agent/core/window.go", "most := min(k.dim().TTL/2, length)", "most := length"}}},
