@@ -9,7 +9,13 @@ import (
 // A key in use has its lease for the next window before that begins, so that the boundary is
 // no stall: it asks at a moment of its own in the lead interval, at most half a ttl long, so
 // that it is no stampede either, and a Sync that goes out before that moment takes the ask
-// along.
+// along. Of many keys it takes those whose moment is near: all of them in the first Sync would
+// be the stampede again.
+
+const (
+	fewAlong  = 16 // of so few keys all asks are taken along, and the others
+	nearShare = 8  // when their moment is no further than this part of the lead
+)
 
 // lead is what a key has planned for the next window.
 type lead struct {
@@ -112,11 +118,17 @@ func (c *Core) takeAlong(now Instant) {
 	for _, k := range leading {
 		k.leading = false
 		w, begins, length := c.coming(now, k)
-		if !k.known() || w == nil || begins <= now || now < begins-c.longestLead(k, length) {
+		if !k.known() || w == nil || begins <= now {
 			continue // the window that it waited to ask for has begun without it
 		}
+		longest := c.longestLead(k, length)
 		planned := k.lead.window == w.GetStartUs() && !k.led && k.next == nil
-		if planned && c.leases(now, k) && k.usedLately(now) {
+		switch {
+		case now < begins-longest || !planned || !c.leases(now, k) || !k.usedLately(now):
+		case len(leading) > fewAlong && k.lead.at-now > longest/nearShare:
+			k.leading = true
+			c.leading = append(c.leading, k)
+		default:
 			c.askNext(now, k, w)
 		}
 	}

@@ -1,11 +1,13 @@
 package core
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/quotalease/quotalease/ledger/quota"
 	pb "github.com/quotalease/quotalease/proto/quotalease/v1"
 )
 
@@ -163,6 +165,45 @@ func TestASyncInTheLeadTakesTheAskForTheNextWindowAlong(t *testing.T) {
 	}
 	if asked != 1 {
 		t.Fatalf("%d leases for one window", asked)
+	}
+}
+
+// TestTheKeysOfAnAgentDoNotAskTogetherForTheNextWindow: two hundred keys that are all in use.
+func TestTheKeysOfAnAgentDoNotAskTogetherForTheNextWindow(t *testing.T) {
+	t.Parallel()
+	const keys = 200
+	d := minutes(t)
+	d.limit, d.cap = 1_000_000, 1000
+	var all []quota.Key
+	for i := range keys {
+		key := quota.Key{Tenant: fmt.Sprintf("t%d", i), Dimension: exports.Dimension}
+		all = append(all, key)
+		d.take(key, 1)
+	}
+	d.settle()
+	next, most := d.following().GetStartUs(), 0
+	asked := map[string]bool{}
+	for d.now < d.at(time.Minute-30*time.Millisecond) {
+		d.advance(10 * time.Millisecond)
+		for i, key := range all {
+			if (int64(d.now/(10*time.Millisecond))+int64(i))%100 == 0 { // each of them once a second
+				d.take(key, 1)
+			}
+		}
+		n := 0
+		for _, ask := range d.sync().GetAsks() {
+			if ask.GetWindow().GetStartUs() == next {
+				n++
+				asked[ask.GetKey().GetTenant()] = true
+			}
+		}
+		most = max(most, n)
+	}
+	if len(asked) < keys*9/10 { // the stand-in sends some of them to the exact lane
+		t.Errorf("%d of %d keys asked for the next window before it began", len(asked), keys)
+	}
+	if most > keys/4 {
+		t.Errorf("%d of %d keys asked in one Sync", most, keys)
 	}
 }
 
