@@ -42,7 +42,7 @@
 //   - An override by command holds at once, and until it is removed or rolled back.
 //     (TestOverrideHoldsAtOnceAndUntilItIsRemoved, TestBadOverridesChangeNothing)
 //   - Requests that wait share a commit, and one that breaks fails alone.
-//     (TestP4SixtyFourAsksOnOneKeyShareTwoCommits, TestAPoisonedRequestFailsAlone,
+//     (TestP4SixtyFourAsksOnOneKeyShareThreeCommits, TestAPoisonedRequestFailsAlone,
 //     TestTogetherAnswersEachCallOfOneTransaction, TestTogetherLeavesWhatATransactionDoesNotHold)
 //   - A store that hangs or breaks is an outage, told fast, and never a denial.
 //     (TestO2FullQueueFailsFast, TestO4StoreDownIsAnOutageNotADenial)
