@@ -181,7 +181,7 @@ func TestALeftoverThatServesNobodyGoesBackWithTheAsk(t *testing.T) {
 	for d.key(exports).left(d.now) > 3 {
 		d.take(exports, 1)
 	}
-	d.key(exports).ask = nil // no prefetch is on its way
+	d.key(exports).some().ask = nil // no prefetch is on its way
 	var got *Outcome
 	d.core.Want(d.now, &Waiter{Key: exports, Cost: 9, Done: func(o Outcome) { got = &o }})
 	d.settle()

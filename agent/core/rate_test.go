@@ -200,7 +200,7 @@ func TestACallerOfATrickleIsServedOrToldWhen(t *testing.T) {
 	// Whoever cannot wait that long is told how long it is.
 	d.now = began + 250*time.Millisecond
 	w := &Waiter{Key: calls, Cost: 1, Done: func(Outcome) {}}
-	k.waiters = append(k.waiters, w)
+	k.some().waiters = append(k.waiters, w)
 	w.key = k
 	if o, mine := d.core.GiveUp(d.now, w); !mine || !o.Denied || o.RetryIn != 50*time.Millisecond {
 		t.Fatalf("gave up: %+v", o)
