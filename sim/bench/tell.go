@@ -174,6 +174,8 @@ var shown = []struct {
 	{"Postgres CPU a grant, one hot key", "", "Postgres CPU a grant"},
 	{"p50 of a lone grant", "", "a lone grant, p50"},
 	{"exact lane, 64 callers on one key", "", "exact decisions, 64 callers on one key"},
+	{"rate limit service, server CPU a decision", "", "Envoy's rate limit service, CPU a decision"},
+	{"takes by gRPC, 64 a call, server CPU", "", "takes by gRPC, 64 a call beside one, CPU a decision"},
 	{"transactions at ", "", ""}, // on the same keys, as many decisions as the machine made
 }
 

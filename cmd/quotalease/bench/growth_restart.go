@@ -138,6 +138,7 @@ func (r *run) start(ctx context.Context, got *Restart) error {
 	if err != nil {
 		return err
 	}
+	w.program, w.tenants = r.world.program, r.world.tenants // the scenes after this one need them
 	r.world = w
 	ready := make(chan time.Duration, 1)
 	looking, stop := context.WithTimeout(ctx, stopPatience)
