@@ -1,9 +1,9 @@
 -- +goose Up
 
--- What a transaction writes comes as one array of rows a statement: a server reads a row of
--- forty fields in a tenth of the time that forty arrays take, and one statement costs the same
--- however few rows it has. Nothing is stored in these types. One is never changed, since
--- replicas of the version before go on to use it: rows of another shape get another name.
+-- What a transaction writes comes as one array of rows a statement: to bind forty arrays, and to
+-- step through all of them row by row, cost more than to write one row. Nothing is stored in these
+-- types. One is never changed, since replicas of the version before go on to use it: rows of
+-- another shape get another name.
 
 -- A new record of lease_grant.
 CREATE TYPE grant_row_1 AS (

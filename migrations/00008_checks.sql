@@ -1,7 +1,7 @@
 -- +goose Up
 
 -- Every statement that writes to a table reads the text of its checks anew, whatever it writes:
--- these were a third of what one row cost, and a tenth of a grant that comes alone. What they
+-- these were a third of what a statement of one row cost, and a tenth of a grant that comes alone. What they
 -- said is said of every row by the rules that make it and by verify, which also finds what no
 -- check could: counters that do not add up.
 ALTER TABLE account

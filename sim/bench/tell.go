@@ -175,7 +175,7 @@ var shown = []struct {
 	{"p50 of a lone grant", "", "a lone grant, p50"},
 	{"exact lane, 64 callers on one key", "", "exact decisions, 64 callers on one key"},
 	{"rate limit service, server CPU a decision", "", "Envoy's rate limit service, CPU a decision"},
-	{"takes by gRPC, 64 a call, server CPU", "", "takes by gRPC, 64 a call beside one, CPU a decision"},
+	{"takes by gRPC, 64 a call, server CPU", "", "takes by gRPC, 64 a call, CPU a decision"},
 	{"transactions at ", "", ""}, // on the same keys, as many decisions as the machine made
 }
 

@@ -29,6 +29,7 @@ const (
 	doorPace    = 8_000 // calls a second, of an open loop
 
 	agentDoor = "quotalease agent"
+	agentOne  = "a call for each take"
 	agentMany = "quotalease agent, 64 a call"
 	stubDoor  = "a stub that says yes"
 
@@ -228,6 +229,6 @@ func (w *world) doorScenes() []scene {
 	return []scene{
 		{rlsScene, []subject{w.answering(agentDoor, w.startAgent, 0, w.rateLimit), w.answering(stubDoor, w.startStub, 0, w.rateLimit)}},
 		{rlsPacedScene, []subject{w.answering(agentDoor, w.startAgent, doorPace, w.rateLimit), w.answering(stubDoor, w.startStub, doorPace, w.rateLimit)}},
-		{takeScene, []subject{w.answering(agentDoor, w.startAgent, 0, w.take), w.answering(stubDoor, w.startStub, 0, w.take), w.answering(agentMany, w.startAgent, 0, w.takeMany)}},
+		{takeScene, []subject{w.answering(agentOne, w.startAgent, 0, w.take), w.answering(stubDoor, w.startStub, 0, w.take), w.answering(agentMany, w.startAgent, 0, w.takeMany)}},
 	}
 }

@@ -84,9 +84,9 @@ func figures() []figure {
 		{"rate limit service, 64 callers", rlsScene, agentDoor, stubDoor, perSecond, Reach{}},
 		{"rate limit service, 8,000/s, p50", rlsPacedScene, agentDoor, stubDoor, p50, Reach{Most: 1.25}},
 		{"rate limit service, 8,000/s, p99", rlsPacedScene, agentDoor, stubDoor, p99, Reach{Most: 1.25}},
-		{"take by gRPC, server CPU a decision", takeScene, agentDoor, stubDoor, cpuEach, Reach{}},
-		{"takes by gRPC, 64 a call, server CPU a decision", takeScene, agentMany, agentDoor, cpuEach, Reach{Most: 0.25}},
-		{"takes by gRPC, 64 a call, 64 callers", takeScene, agentMany, agentDoor, perSecond, Reach{}},
+		{"take by gRPC, server CPU a decision", takeScene, agentOne, stubDoor, cpuEach, Reach{}},
+		{"takes by gRPC, 64 a call, server CPU", takeScene, agentMany, agentOne, cpuEach, Reach{Most: 0.25}},
+		{"takes by gRPC, 64 a call, 64 callers", takeScene, agentMany, agentOne, perSecond, Reach{}},
 	}
 }
 
