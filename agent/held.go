@@ -17,10 +17,5 @@ func (a *Agent) TakeHeld(tenant, dimension string, cost int64) (d Decision, ok b
 	case a.spend(k, cost, &d):
 		return d, true
 	}
-	t := k.Take(a.now(), cost)
-	if !t.Allowed && !t.Denied {
-		return Decision{}, false
-	}
-	a.noteFast(k, &t, cost)
-	return decision(dimension, &t), true
+	return a.answered(k, dimension, cost)
 }

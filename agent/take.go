@@ -57,13 +57,22 @@ func (a *Agent) takeGuarded(ctx context.Context, tenant, dimension string, cost 
 func (a *Agent) takeLeased(ctx context.Context, tenant, dimension string, cost int64) (Decision, error) {
 	id := quota.Key{Tenant: tenant, Dimension: dimension}
 	if k := a.table.Find(id); k != nil {
-		if t := k.Take(a.now(), cost); t.Allowed || t.Denied {
-			a.noteFast(k, &t, cost)
-			return decision(dimension, &t), nil
+		if d, ok := a.answered(k, dimension, cost); ok {
+			return d, nil
 		}
 	}
 	d, _, err := a.await(ctx, id, cost)
 	return d, err
+}
+
+// answered is a take that needs nobody but the key: it is in hand, or a denial is remembered.
+func (a *Agent) answered(k *core.Key, dimension string, cost int64) (Decision, bool) {
+	t := k.Take(a.now(), cost)
+	if !t.Allowed && !t.Denied {
+		return Decision{}, false
+	}
+	a.noteFast(k, &t, cost)
+	return decision(dimension, &t), true
 }
 
 // noteFast deals with what a take that was answered without the core leaves to do.

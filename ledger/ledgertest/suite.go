@@ -56,6 +56,7 @@ func Run(t *testing.T, open func(t *testing.T, retention time.Duration) Subject)
 		{"a stale policy decides nothing", stalePolicy, 0},
 		{"another window than the present one", otherWindow, 0},
 		{"what an agent holds is loaded", agentsLeases, 0},
+		{"what each pair holds is loaded", leasesOfPairs, 0},
 		{"N is counted over windows", participants, 0},
 		{"D2 tokens", tokens, 0},
 		{"leases fall due, soonest first", dueOrder, 0},

@@ -233,6 +233,36 @@ func agentsLeases(r *room) {
 	}))
 }
 
+// leasesOfPairs: of two agents in two accounts, the leases of each pair that is named are at hand.
+func leasesOfPairs(r *room) {
+	agents, accounts := []ledger.ID{r.id(), r.id()}, []ledger.AccountID{r.account, endless("zeta")}
+	amounts := [2][2]ledger.Units{{20, 3}, {7, 5}} // by account and agent
+	for i, account := range accounts {
+		r.account = account
+		for j, agent := range agents {
+			r.lease(agent, amounts[i][j])
+		}
+	}
+	for i, account := range accounts {
+		for j, agent := range agents {
+			ask := r.newAsk(agent, 1)
+			ask.Account = account
+			// The other agent's leases are named in the other account alone.
+			scope := ledger.Scope{Accounts: accounts, Grants: []ledger.ID{ask.ID}, Holders: []ledger.Holder{
+				{Account: accounts[1-i], Agent: agents[1-j]}, {Account: account, Agent: agent}}}
+			r.must(r.Store.Update(r.Context(), scope, func(b *ledger.Book) error {
+				_, err := b.Ask(ask, r.terms, func(room ledger.Room) ledger.Units {
+					if room.Holds != amounts[i][j] {
+						r.Errorf("agent %d holds %d in account %d, want %d", j, room.Holds, i, amounts[i][j])
+					}
+					return 0
+				})
+				return err
+			}))
+		}
+	}
+}
+
 func participants(r *room) {
 	r.lease(r.id(), 1)
 	r.spend(r.newSpend(r.id(), 1))

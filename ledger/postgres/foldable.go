@@ -25,12 +25,23 @@ FROM (SELECT g.id, g.account_id,
 WHERE w.id < $2::uuid
 ORDER BY w.id`
 
-// nameAccountsSQL leaves out rows without an account: Verify is what finds those.
+// nameAccountsSQL names accounts by their rows. It leaves out rows without an account: Verify is
+// what finds those.
 const nameAccountsSQL = `-- name: name_accounts
-SELECT a.tenant, a.dimension, a.window_start, a.window_end
+SELECT a.id, a.tenant, a.dimension, a.window_start, a.window_end
 FROM account a
 WHERE a.id = ANY ($1::bigint[])
 ORDER BY a.tenant, a.dimension, a.window_start, a.window_end`
+
+// namedRow is an account with its row.
+type namedRow struct {
+	row int64
+	ledger.AccountID
+}
+
+func namedRowFields(n *namedRow) []any {
+	return append([]any{&n.row}, accountIDFields(&n.AccountID)...)
+}
 
 // step is one grant of a walk.
 type step struct {
@@ -66,11 +77,11 @@ func (s *Store) Foldable(
 	if len(rows) == 0 {
 		return nil, next, nil
 	}
-	accounts, err := read(ctx, s, what, accountIDFields, nameAccountsSQL, rows)
+	named, err := read(ctx, s, what, namedRowFields, nameAccountsSQL, rows)
 	if err != nil {
 		return nil, ledger.ID{}, err
 	}
-	return accounts, next, nil
+	return column(named, func(n *namedRow) ledger.AccountID { return n.AccountID }), next, nil
 }
 
 func stepFields(w *step) []any {

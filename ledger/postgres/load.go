@@ -80,11 +80,6 @@ WHERE g.id = ANY (ARRAY(
     WHERE $13::timestamptz IS NOT NULL))
 ORDER BY g.issued_at, g.id`
 
-// nameRowsSQL names accounts by row: of grants that the scope named, and whose account it did
-// not. Rows without an account are Verify's to find.
-const nameRowsSQL = `-- name: name_rows
-SELECT id, tenant, dimension, window_start, window_end FROM account WHERE id = ANY ($1::bigint[])`
-
 // loadParticipantsSQL reads the agents that count now or soon. Older rows wait for Prune.
 const loadParticipantsSQL = `-- name: load_participants
 SELECT p.tenant, p.dimension, p.agent, p.last_seen, p.region, p.demand
@@ -140,17 +135,16 @@ func (tx *transaction) nameGrants(ctx context.Context) error {
 		}
 	}
 	if len(others) > 0 {
-		rows, err := tx.conn.Query(ctx, nameRowsSQL, slices.Sorted(maps.Keys(others)))
+		rows, err := tx.conn.Query(ctx, nameAccountsSQL, slices.Sorted(maps.Keys(others)))
 		if err != nil {
 			return err
 		}
-		var row int64
-		var id ledger.AccountID
-		if _, err := pgx.ForEachRow(rows, append([]any{&row}, accountIDFields(&id)...), func() error {
-			names[row] = id
-			return nil
-		}); err != nil {
+		named, err := collect(rows, namedRowFields)
+		if err != nil {
 			return err
+		}
+		for _, n := range named {
+			names[n.row] = n.AccountID
 		}
 	}
 	tx.loaded.Grants = make([]ledger.Grant, 0, len(tx.grants))

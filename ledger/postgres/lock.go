@@ -16,8 +16,8 @@ import (
 //
 // Every transaction takes what it needs in five stages, and within a stage in one order:
 //
-//  1. accounts that it makes, by key and window (the unique index makes it wait for another
-//     transaction that is making the same one)
+//  1. if some turned out to be missing: accounts that it makes, by key and window (the unique
+//     index makes it wait for another transaction that is making the same one)
 //  2. incarnations, by id
 //  3. accounts, by key and window
 //  4. in the last batch: ids of new grants, folded tallies, participants, incarnations that
@@ -26,11 +26,12 @@ import (
 //
 // A wait inside a stage is for one who is further in the same order, a wait across stages for
 // one who is in a later stage, and the last stage waits for nobody else. The one lock that is
-// held early and wanted late is an account made in stage 1 and wanted in stage 3. Whoever
-// wants it there names it in its scope, so it has been through stage 1 for it: either it made
-// the account itself, or it waited there until the maker had committed. Rows of grants,
-// folded tallies, limits and statements are only touched under their account's lock. Prune
-// takes account locks only where nobody waits (SKIP LOCKED), and never waits while it holds one.
+// held early and wanted late is an account made in stage 1 and wanted in stage 3. Nobody waits
+// for it there: who went through stage 1 made it itself, or waited there until its maker had
+// committed, and who left stage 1 out does not see it until then, and begins again with it.
+// Rows of grants, folded tallies, limits and statements are only touched under their account's
+// lock. Prune takes account locks only where nobody waits (SKIP LOCKED), and never waits while
+// it holds one.
 //
 // A transaction on a line of waiting callers (line.go) takes that line's lock and no other: it
 // makes the line if need be, waiting for whoever makes or removes the same one while it holds
