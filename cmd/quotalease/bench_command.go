@@ -120,6 +120,7 @@ func (sh *shell) runBench(cmd *cobra.Command, f benchFlags) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
+	defer spareCollector(controlPlaneGC)() // one runs in this process
 	report, err := bench.Run(ctx, bench.Options{DatabaseURL: sh.databaseURL, DataDir: f.dataDir, Run: which, Program: program,
 		Rounds: f.rounds, Time: f.time, Keys: f.keys, Say: func(line string) { sh.note("%s", line) }})
 	if ctx.Err() != nil && !errors.Is(err, bench.ErrLeft) {

@@ -36,7 +36,9 @@ expired, and answers operators. Any number of replicas may share one Postgres. T
 must be current: see quotalease migrate.
 
 Every listener binds a loopback address: whoever can reach one may use it, until
-identities are checked.`,
+identities are checked.
+
+Its heap is small, so Go's collector runs at GOGC=400 unless GOGC is set.`,
 		Example: `  export QUOTALEASE_DATABASE_URL=postgres://quota@db/quota
   quotalease migrate up
   quotalease controlplane --policy-dir /etc/quotalease/policy`,
@@ -75,6 +77,7 @@ func (sh *shell) runControlPlane(ctx context.Context, f controlFlags) error {
 			return err
 		}
 	}
+	defer spareCollector(controlPlaneGC)()
 	pool, err := postgres.Open(ctx, dsn, f.connections)
 	if err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 
@@ -147,8 +146,7 @@ func (sh *shell) simulate(ctx context.Context, f simFlags) error {
 	line := func() string {
 		return fmt.Sprintf("%s of %s seeds, %s events", controlplane.Grouped(progress.Seeds.Load()), controlplane.Grouped(int64(f.seeds)), controlplane.Grouped(progress.Events.Load()))
 	}
-	// A world makes much garbage and keeps little: memory is cheaper here than the collector.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer spareCollector(simGC)()
 	_ = sh.narrate(line, func() error {
 		report = world.RunSeeds(ctx, world.Plan{First: f.first, Seeds: f.seeds, Events: f.events, Workers: f.workers}, &progress)
 		return nil

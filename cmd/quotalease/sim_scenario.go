@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -87,8 +86,6 @@ func firstSentence(s string) string {
 	return s
 }
 
-const simGCPercent = 800
-
 // runScenario runs one scenario and shows what came of it.
 func (sh *shell) runScenario(ctx context.Context, f scenarioFlags, seed *uint64) error {
 	var set []scenario.Param
@@ -110,8 +107,7 @@ func (sh *shell) runScenario(ctx context.Context, f scenarioFlags, seed *uint64)
 	if seed != nil {
 		s.Seed = *seed
 	}
-	// A simulation makes little that lasts: to collect it less often halves its time.
-	defer debug.SetGCPercent(debug.SetGCPercent(simGCPercent))
+	defer spareCollector(simGC)()
 	var progress scenario.Progress
 	line := func() string {
 		method := ""
