@@ -85,21 +85,23 @@ operations:
 	if s := move(pb.DeferItem_STEP_JOIN, ids[1], newLineID(t)); s[0].GetPlace() != 0 || s[1].GetPlace() != 2 {
 		t.Errorf("after the head left: %v", s)
 	}
-	if l := hearOfLine(t, control); l.GetTenant() != "acme" || l.GetOperation() != "start_export" || l.GetTickets() != 3 {
+	if l := hearOfLine(t, control, 3); l.GetTenant() != "acme" || l.GetOperation() != "start_export" || l.GetTickets() != 3 {
 		t.Errorf("agents hear %v of the line", l)
 	}
 }
 
-// hearOfLine listens until a line is told of.
-func hearOfLine(t *testing.T, control *controlplane.ControlPlane) (heard *pb.LineNews) {
+// hearOfLine listens until a line is told of that has so many tickets; what was told of it on the way,
+// between one step and the next, is true as well.
+func hearOfLine(t *testing.T, control *controlplane.ControlPlane, tickets int64) (heard *pb.LineNews) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_ = control.Watch(ctx, newLineID(t).Bytes(), func(m *pb.WatchReply) error {
 		for _, n := range m.GetNotices() {
 			for _, l := range n.GetLines() {
-				heard = l
-				cancel()
+				if heard = l; l.GetTickets() == tickets {
+					cancel()
+				}
 			}
 		}
 		return nil
