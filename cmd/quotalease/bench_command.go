@@ -35,12 +35,14 @@ All is done in a schema of its own, quotalease_bench, which is made and dropped.
 that holds a ledger in use is refused: its agents would have to wait.
 
 Agents that ask report with the same message that the lease before is used up, as they do in
-production; the yardsticks have nothing to report. As many callers share the connections of a
+production; of the yardsticks the one whose rows are the same does. As many callers share the connections of a
 yardstick, which is tried with 1 to 32 of them and measured with the best count.
 
 What is measured, for --run:
   one hot key  256 agents ask for one key, in process and by gRPC, beside a transaction a grant
-  10,000 keys  the same over many keys, and beside batches as large, written plainly
+  10,000 keys  the same over many keys, and beside batches of as many grants, written plainly: of
+               the same rows in tables like the ledger's, and of rows of six fields; and 16 agents
+               that ask for 16 keys with each message
   alone        one agent asks, beside the INSERT of one row
   exact lane   64 callers of one agent, beside an UPDATE a decision
   rate limit service  Envoy's service at an agent beside a stub that says yes, with 64 callers of

@@ -34,11 +34,14 @@ func newAsker(door syncer, name string, keys []*pb.Key) *asker {
 		hello: &pb.Hello{Incarnation: id.Bytes[:], Name: name, Region: region}}
 }
 
-// ask gets one unit of the next key.
-func (a *asker) ask(ctx context.Context) error {
+// ask gets one unit of each of the next keys, as many as there are to a message.
+func (a *asker) ask(ctx context.Context, each int) error {
 	at := a.next
-	a.next = (at + 1) % len(a.keys)
-	return a.askFor(ctx, at, at+1)
+	if at+each > len(a.keys) {
+		at = 0
+	}
+	a.next = at + each
+	return a.askFor(ctx, at, at+each)
 }
 
 // askFor gets one unit of each of some keys, with one message.
@@ -113,9 +116,9 @@ func (w *world) askers(name string, n, keys int, door func(i int) syncer) []*ask
 }
 
 // opening makes askers a subject: every account is made before the first measurement.
-func opening(ctx context.Context, list []*asker, close func() error) (*opened, error) {
-	o := &opened{workers: len(list), per: 1,
-		do: func(ctx context.Context, worker int) error { return list[worker].ask(ctx) },
+func opening(ctx context.Context, list []*asker, per int, close func() error) (*opened, error) {
+	o := &opened{workers: len(list), per: per,
+		do: func(ctx context.Context, worker int) error { return list[worker].ask(ctx, per) },
 		close: func(ctx context.Context) error {
 			return errors.Join(each(list, func(_ int, a *asker) error { return a.settle(ctx) }), close())
 		}}
@@ -126,10 +129,13 @@ func opening(ctx context.Context, list []*asker, close func() error) (*opened, e
 }
 
 // granter asks the control plane in this process.
-func (w *world) granter(name string, n, keys int) subject {
-	return subject{ours, func(ctx context.Context) (*opened, error) {
+func (w *world) granter(name string, n, keys int) subject { return w.asking(ours, name, n, keys, 1) }
+
+// asking asks it for several keys with each message, as agents do that use many.
+func (w *world) asking(subjectName, name string, n, keys, each int) subject {
+	return subject{subjectName, func(ctx context.Context) (*opened, error) {
 		list := w.askers(name, n, keys, func(int) syncer { return w.control })
-		return opening(ctx, list, func() error { return nil })
+		return opening(ctx, list, each, func() error { return nil })
 	}}
 }
 
@@ -154,7 +160,7 @@ func (w *world) byRPC(name string, n, keys int) subject {
 			}
 			links = append(links, l)
 		}
-		return opening(ctx, w.askers(name, n, keys, func(i int) syncer { return links[i%connections] }), close)
+		return opening(ctx, w.askers(name, n, keys, func(i int) syncer { return links[i%connections] }), 1, close)
 	}}
 }
 

@@ -76,7 +76,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	}
 	r := &run{o: o, dsn: db.dsn, world: w, meter: meter{now: time.Now, cpu: db.cpu()}}
 	defer func() { err = errors.Join(err, r.world.close()) }()
-	pool, err := postgres.Open(ctx, db.dsn, slices.Max(clients)+1) // a scene has one yardstick with many, and one with one
+	pool, err := postgres.Open(ctx, db.dsn, yardConnections)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +119,8 @@ const (
 	askers       = 256
 	exactCallers = 64
 	manyKeys     = 10_000
+	agents       = 16 // that ask for several keys with each message
+	together     = 16
 )
 
 // scenes are what is measured in rounds.
@@ -129,7 +131,9 @@ func (r *run) scenes() []scene {
 	}
 	list := []scene{
 		{hotScene, []subject{w.granter("hot", askers, 1), w.byRPC("hot", askers, 1), y.naive(askers, 1)}},
-		{manyScene, []subject{w.watched(w.granter("many", askers, keys), &r.since), y.naive(askers, keys), y.raw(keys, r.batch)}},
+		{manyScene, []subject{w.watched(w.granter("many", askers, keys), &r.since), y.naive(askers, keys),
+			y.batches(alike, keys, r.batch, writeAlike), y.batches(narrow, keys, r.batch, writeNarrow),
+			w.asking(oursByMany, "several", agents, keys, together)}},
 		{loneScene, []subject{w.granter("lone", 1, 1), y.single()}},
 		{exactScene, []subject{w.exact(exactCallers), y.update(exactCallers)}},
 	}

@@ -82,7 +82,7 @@ func TestEverythingIsMeasuredAndNothingLeft(t *testing.T) {
 	// Of another's server nobody knows the processor time; all else is there. What was too short to
 	// see a transaction is no figure of growth.
 	beside := slices.DeleteFunc(slices.Clone(r.Figures), func(v Verdict) bool { return v.Grows })
-	if len(r.Results) != 14 || len(r.Steady) != 6 || len(beside) != 10+6 || len(r.Growth) != 4 || len(r.Restarts) != 3 || r.Batch < 2 || r.Machine.Postgres == "" || r.Machine.Private {
+	if len(r.Results) != 16 || len(r.Steady) != 6 || len(beside) != 12+6 || len(r.Growth) != 4 || len(r.Restarts) != 3 || r.Batch < 2 || r.Machine.Postgres == "" || r.Machine.Private {
 		t.Errorf("%d results, %d steady, %d figures, %d a batch, %+v", len(r.Results), len(r.Steady), len(beside), r.Batch, r.Machine)
 	}
 	if holds(t, dsn, isThere) || holds(t, dsn, `SELECT EXISTS (SELECT FROM lease_grant) OR EXISTS (SELECT FROM policy_version)`) {

@@ -1,6 +1,6 @@
 // Package bench measures the whole on a real Postgres, beside what anybody could do with the same
-// server and driver in the same rounds: a transaction a grant, the same batches written plainly,
-// one row inserted, an UPDATE a decision. An agent's doors are measured beside a stub that says yes.
+// server and driver in the same rounds: a transaction a grant, batches of the same rows and of
+// narrow ones written plainly, one row inserted, an UPDATE a decision. An agent's doors are measured beside a stub that says yes.
 // Beside itself it measures what grows: decisions, agents, keys, tenants, and what ends or starts at
 // one instant.
 //

@@ -7,6 +7,7 @@ const (
 	ours        = "quotalease"
 	oursByRPC   = "quotalease by gRPC"
 	oursByAgent = "quotalease agent"
+	oursByMany  = "quotalease, 16 keys a Sync"
 
 	hotScene   = "one hot key"
 	manyScene  = "10,000 keys"
@@ -21,7 +22,8 @@ const (
 	naive  = "a transaction a grant"
 	update = "an UPDATE a decision"
 	single = "an INSERT of one row"
-	plain  = "the same batches, written plainly"
+	alike  = "the same rows, written plainly"
+	narrow = "rows of six fields, written plainly"
 )
 
 // number is one of a sample's.
@@ -74,7 +76,9 @@ func figures() []figure {
 		{"p99 of a grant, one hot key, an RPC each", hotScene, oursByRPC, naive, p99, Reach{}},
 		{"Postgres CPU a grant, one hot key", hotScene, ours, naive, cpuEach, Reach{Most: 0.1}},
 		{"grants over 10,000 keys, 256 askers", manyScene, ours, naive, perSecond, Reach{Least: 5}},
-		{"grants over 10,000 keys, rows alike", manyScene, ours, plain, perSecond, Reach{Least: 0.5}},
+		{"grants over 10,000 keys, rows alike", manyScene, ours, alike, perSecond, Reach{Least: 0.5}},
+		{"grants over 10,000 keys, narrow rows", manyScene, ours, narrow, perSecond, Reach{}},
+		{"grants over 10,000 keys, 16 keys a Sync", manyScene, oursByMany, naive, perSecond, Reach{}},
 		{"p99 of a grant, 10,000 keys", manyScene, ours, naive, p99, Reach{}},
 		{"Postgres CPU a grant, 10,000 keys", manyScene, ours, naive, cpuEach, Reach{}},
 		{"p50 of a lone grant", loneScene, ours, single, p50, Reach{Most: 3}},

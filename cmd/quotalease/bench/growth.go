@@ -218,7 +218,7 @@ func (r *run) growAgents(ctx context.Context, s sizes) error {
 func (w *world) crowd(n int) subject {
 	return subject{amount(n, "agents"), func(ctx context.Context) (*opened, error) {
 		list := w.askers(tenantName("crowd", n), n, 1, func(int) syncer { return w.control })
-		o, err := opening(ctx, list, func() error { return nil })
+		o, err := opening(ctx, list, 1, func() error { return nil })
 		if err != nil {
 			return nil, err
 		}
@@ -229,7 +229,7 @@ func (w *world) crowd(n int) subject {
 			if turn[worker] += o.workers; worker+turn[worker] >= n {
 				turn[worker] = 0
 			}
-			return list[at].ask(ctx)
+			return list[at].ask(ctx, 1)
 		}
 		return o, nil
 	}}

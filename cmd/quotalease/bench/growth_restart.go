@@ -151,7 +151,7 @@ func (r *run) start(ctx context.Context, got *Restart) error {
 	}()
 	a := newAsker(w.control, "restart", []*pb.Key{{Tenant: "restart", Dimension: "growth"}})
 	var refused error
-	granted := until(looking, func() bool { refused = a.ask(looking); return refused == nil })
+	granted := until(looking, func() bool { refused = a.ask(looking, 1); return refused == nil })
 	got.GrantMs = millis(r.meter.now().Sub(began))
 	at, serves := <-ready
 	if !granted || !serves {
@@ -257,7 +257,7 @@ func (r *run) sweep(ctx context.Context, began time.Time, got *Restart) error {
 	defer stop()
 	swept := until(patience, func() bool {
 		from := r.meter.now()
-		if failed = a.ask(ctx); failed != nil {
+		if failed = a.ask(ctx, 1); failed != nil {
 			return true
 		}
 		lasted = append(lasted, r.meter.now().Sub(from))

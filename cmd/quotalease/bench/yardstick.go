@@ -22,24 +22,21 @@ CREATE TABLE naive_grant (
     id uuid PRIMARY KEY, quota_id int NOT NULL, agent uuid NOT NULL, amount bigint NOT NULL,
     issued_at timestamptz NOT NULL, expires_at timestamptz NOT NULL);
 CREATE TABLE naive_single (n int NOT NULL);
-INSERT INTO naive_quota SELECT n, 0, 1000000000000 FROM generate_series(0, 9999) AS n`
+INSERT INTO naive_quota SELECT n, 0, 1000000000000 FROM generate_series(0, 9999) AS n;
+` + plainTablesSQL
 
 const (
 	takeSQL   = `UPDATE naive_quota SET granted = granted + 1 WHERE id = $1 AND granted + 1 <= cap`
 	grantSQL  = `INSERT INTO naive_grant (id, quota_id, agent, amount, issued_at, expires_at) VALUES ($1, $2, $3, 1, now(), now() + interval '30 s')`
 	singleSQL = `INSERT INTO naive_single (n) VALUES (1)`
-
-	grantAllSQL = `INSERT INTO naive_grant (id, quota_id, agent, amount, issued_at, expires_at)
-SELECT w.id, w.quota_id, $3, 1, now(), now() + interval '30 s'
-FROM unnest($1::uuid[], $2::int[]) AS w (id, quota_id)
-ON CONFLICT (id) DO NOTHING`
-	takeAllSQL = `UPDATE naive_quota q SET granted = q.granted + w.units
-FROM unnest($1::int[], $2::bigint[]) AS w (id, units)
-WHERE q.id = w.id AND q.granted + w.units <= q.cap`
 )
 
 // clients are the numbers of connections that a yardstick is tried with.
 var clients = []int{1, 2, 4, 8, 16, 32}
+
+// yardConnections is what the yardsticks of one scene hold at most: one with many, two that write batches,
+// and one more to make something ready.
+var yardConnections = slices.Max(clients) + 2*slices.Max(plainClients) + 1
 
 // yardsticks are what anybody could do with the same Postgres and the same driver.
 type yardsticks struct {
@@ -80,47 +77,6 @@ func (y *yardsticks) single() subject {
 	return subject{single, func(ctx context.Context) (*opened, error) {
 		return y.open(ctx, 1, 1, func(ctx context.Context, c *pgx.Conn) error { return one(c.Exec(ctx, singleSQL)) })
 	}}
-}
-
-// raw writes grants in batches and nothing else: no terms, no reports, no rules. batch says how
-// many in one transaction, once it is known.
-func (y *yardsticks) raw(keys int, batch func() (int, error)) subject {
-	agent := newID()
-	return subject{plain, func(ctx context.Context) (*opened, error) {
-		n, err := batch()
-		if err != nil {
-			return nil, err
-		}
-		n = max(1, n)
-		o, err := y.open(ctx, 1, 1, func(ctx context.Context, c *pgx.Conn) error { return writeBatch(ctx, c, agent, keys, n) })
-		if err == nil {
-			o.per = n
-		}
-		return o, err
-	}}
-}
-
-func writeBatch(ctx context.Context, c *pgx.Conn, agent pgtype.UUID, keys, n int) error {
-	ids, of, units := make([]pgtype.UUID, n), make([]int32, n), map[int32]int64{}
-	for i := range ids {
-		ids[i], of[i] = newID(), rand.Int32N(int32(keys))
-		units[of[i]]++
-	}
-	var distinct []int32
-	for k := range units {
-		distinct = append(distinct, k)
-	}
-	slices.Sort(distinct)
-	sums := make([]int64, len(distinct))
-	for i, k := range distinct {
-		sums[i] = units[k]
-	}
-	b := &pgx.Batch{}
-	b.Queue("BEGIN")
-	b.Queue(grantAllSQL, ids, of, agent)
-	b.Queue(takeAllSQL, distinct, sums)
-	b.Queue("COMMIT")
-	return c.SendBatch(ctx, b).Close()
 }
 
 // shared lets callers share connections: as many as suit it best.
