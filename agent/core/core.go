@@ -51,6 +51,7 @@ type Core struct {
 	dirty       []*Key // the next Sync has something urgent to say of them, first come first
 	lazy        []*Key // something that can wait for the next Sync, or until lazyAt
 	lazyAt      Instant
+	news        []*Key              // something that nobody waits for; each Sync takes some along
 	leading     []*Key              // their asks for the next window wait for a Sync
 	debts       map[quota.Key]int64 // units that passed before a key's first lease (DESIGN 5)
 	cancels     []*pb.Cancel        // asks withdrawn, until a Sync carried them

@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Heartbeat bounds: an agent in use syncs at least once a ttl; half a ttl leaves room for
 // one lost message.
@@ -9,9 +12,13 @@ const (
 	maxHeartbeat = 10 * time.Second
 )
 
-// heartbeat makes every key with something new to say, or with a denial to check, part of
-// the next Sync. The next heartbeat comes before a denial that was not checked is a ttl old.
+// heartbeat makes every key with a denial to check part of the next Sync, and every key with something
+// new to say part of it or, if they are many, of those that follow at once. The next heartbeat comes
+// before a denial that was not checked is a ttl old, and not before all of this one is said.
 func (c *Core) heartbeat(now Instant) {
+	if len(c.news) > 0 {
+		return
+	}
 	every, checks := maxHeartbeat, never
 	for k := range c.each {
 		every = min(every, k.dim().beat())
@@ -19,13 +26,20 @@ func (c *Core) heartbeat(now Instant) {
 		case k.denial.Load() == nil:
 		case now-k.learned >= k.dim().TTL/2:
 			k.refresh = true
-			c.mark(k)
 		default:
 			checks = min(checks, k.checkBy())
 		}
-		if k.hasNews() {
-			c.mark(k)
+		if k.refresh || k.hasNews() {
+			c.news = append(c.news, k)
 		}
+	}
+	if len(c.news) > mostNews { // what is checked does not wait
+		c.news = slices.DeleteFunc(c.news, func(k *Key) bool {
+			if k.refresh {
+				c.mark(k)
+			}
+			return k.refresh
+		})
 	}
 	every = max(every, minHeartbeat)
 	c.syncAt, c.beat = min(now+c.Jitter(every), checks), every/2
@@ -39,7 +53,7 @@ func (k *Key) checkBy() Instant { return k.learned + k.dim().TTL*7/8 }
 // it brings no policy. Without a key the pace is the longest there is; where an outage mode
 // counts the time without contact, every heartbeat is sent.
 func (c *Core) silent(now Instant) bool {
-	if len(c.dirty) > 0 || len(c.cancels) > 0 || c.Failing() || len(c.keys) == 0 || !c.contacted {
+	if len(c.dirty) > 0 || len(c.news) > 0 || len(c.cancels) > 0 || c.Failing() || len(c.keys) == 0 || !c.contacted {
 		return false
 	}
 	at := c.synced + 2*maxHeartbeat

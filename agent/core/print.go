@@ -41,7 +41,7 @@ func (c *Core) Print(p Printer) {
 	for k := range c.each {
 		c.printKey(p, k)
 	}
-	for _, line := range [][]*Key{c.dirty, c.lazy, c.leading} {
+	for _, line := range [][]*Key{c.dirty, c.lazy, c.news, c.leading} {
 		printAll(p, line, func(k *Key) { p.Number(int64(k.index)) })
 	}
 	c.printDebts(p)

@@ -20,7 +20,7 @@ var printed = map[string]map[string]string{
 		"Table": "found by the keys in it, which are written", "cfg": "never changes", "rng": "reads what ids are made of",
 		"gen": "makes ids: other bytes, the same behaviour", "incarnation": written, "token": written, "operations": "one for each version, which is written", "descriptors": "one for each version, which is written",
 		"dims": "one for each version, which is written", "version": written, "life": written, "told": written, "keys": written, "wakes": "written with the keys", "shared": "what was said, which is written where it was said of",
-		"dirty": written, "lazy": written, "lazyAt": written, "leading": written, "debts": written, "cancels": written, "warming": written, "early": written, "earlyGroups": written,
+		"dirty": written, "lazy": written, "lazyAt": written, "news": written, "leading": written, "debts": written, "cancels": written, "warming": written, "early": written, "earlyGroups": written,
 		"syncing": written, "syncAt": written, "beat": written, "retryAt": written, "failures": written, "lostAt": written, "contact": written,
 		"synced": written, "contacted": written, "rtt": written, "ledgerAt": written, "ledgerOn": written, "ledgerErr": written,
 		"spends": written, "spending": written, "refunds": written, "refunded": written, "spendOut": written,
@@ -135,7 +135,7 @@ func fullCore(t *testing.T) (*Core, map[string]any) {
 	waits, cancel := []*Waiter{{Key: exports, Cost: 1}}, []*pb.Cancel{{GrantId: s.id.Bytes()}}
 	k.waiters, k.parked, c.early = waits, waits, waits
 	k.closing, c.spending, c.cancels, c.refunds = k.held(), c.spends, cancel, cancel
-	c.lazy, c.leading = []*Key{k}, []*Key{k}
+	c.lazy, c.news, c.leading = []*Key{k}, []*Key{k}, []*Key{k}
 	c.warming = warming{keys: []quota.Key{exports}, until: d.now + time.Second}
 	if len(k.held()) == 0 || len(k.unleased) == 0 || len(c.syncing.reports) == 0 || k.view() == nil {
 		t.Fatal("the core lacks something of what is to be looked at")

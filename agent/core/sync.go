@@ -39,7 +39,7 @@ func (c *Core) NextSync() Instant {
 	switch {
 	case c.syncing != nil:
 		return c.syncing.sent + time.Hour
-	case len(c.dirty) > 0 || len(c.cancels) > 0 || c.Failing():
+	case len(c.dirty) > 0 || len(c.news) > 0 || len(c.cancels) > 0 || c.Failing():
 		return c.retryAt
 	default:
 		return max(min(c.syncAt, c.lazyAt), c.retryAt)
@@ -52,7 +52,7 @@ func (c *Core) BuildSync(now Instant) *pb.SyncRequest {
 	if c.syncing != nil || now < c.retryAt {
 		return nil
 	}
-	if now < min(c.syncAt, c.lazyAt) && !c.Failing() && len(c.dirty) == 0 && len(c.cancels) == 0 {
+	if now < min(c.syncAt, c.lazyAt) && !c.Failing() && len(c.dirty) == 0 && len(c.news) == 0 && len(c.cancels) == 0 {
 		return nil
 	}
 	if now >= c.syncAt-c.beat || c.Failing() {

@@ -54,15 +54,38 @@ func (c *Core) postpone(k *Key, by Instant) {
 	}
 }
 
-// gather brings everything that can wait into the Sync that is about to go out.
+// A Sync is a transaction of the ledger, and the next one waits for its answer: what nobody waits for
+// fills it up to mostNews keys, so that whoever comes meanwhile does not wait for the news of all
+// keys, and has room for leastNews however many are urgent.
+const (
+	mostNews  = 128
+	leastNews = 32
+)
+
+// gather brings what can wait into the Sync that is about to go out, as far as there is room.
 func (c *Core) gather(now Instant) {
+	room := max(leastNews, mostNews-len(c.dirty))
+	room -= c.say(room)
 	c.takeAlong(now)
-	lazy := c.lazy
-	c.lazy, c.lazyAt = nil, never
-	for _, k := range lazy {
+	for _, k := range c.lazy {
 		k.deferred = false
+	}
+	c.news = append(c.news, c.lazy...)
+	c.lazy, c.lazyAt = nil, never
+	c.say(room)
+}
+
+// say puts some of the news into the Sync that is about to go out, and returns of how many keys.
+func (c *Core) say(most int) int {
+	n := min(len(c.news), most)
+	for _, k := range c.news[:n] {
 		c.mark(k)
 	}
+	clear(c.news[:n]) // or the array would keep keys that are forgotten
+	if c.news = c.news[n:]; len(c.news) == 0 {
+		c.news = nil
+	}
+	return n
 }
 
 // sealSpent ends leases with nothing left, so that the report that is due anyway is their last.
