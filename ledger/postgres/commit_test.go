@@ -206,8 +206,16 @@ func TestTwoRoundTrips(t *testing.T) {
 			f.must(err)
 			for _, c := range []struct {
 				second string
+				again  int
 				want   int64
-			}{{"b", 2}, {"c", 4}, {"c", 2}} { // an account that is not there is found out, and made
+			}{
+				{"b", 1, 2}, {"c", 1, 2}, // newcomers were here just now, so one is made at once
+				{"c", 16, 2}, {"d", 1, 4}, {"e", 1, 2}, // there were none for long: one is found out, and made
+			} {
+				for range c.again - 1 {
+					_, err = lease(f.Context(), store, []ledger.Ask{ask(t, endless("a"), 1), ask(t, endless(c.second), 2)}, terms())
+					f.must(err)
+				}
 				before := ws.trips.Load()
 				_, err = lease(f.Context(), store, []ledger.Ask{ask(t, endless("a"), 1), ask(t, endless(c.second), 2)}, terms())
 				f.must(err)

@@ -11,7 +11,8 @@
 //
 //   - It behaves as ledger.Store, Reader, Keeper, Billing and Lines say, with prepared statements and
 //     without. (TestConformance)
-//   - A transaction takes two round trips, whatever its size, and two more on accounts that are new. (TestTwoRoundTrips)
+//   - A transaction takes two round trips, whatever its size, and two more on accounts that are new where
+//     none were new for long. (TestTwoRoundTrips)
 //   - Two transactions never deadlock, and first grants make one account.
 //     (TestP1LockOrder, TestP2FirstGrants)
 //   - A lock that is not free, a store that hangs and a demoted primary are ErrUnavailable in

@@ -3,9 +3,11 @@ package postgres
 import (
 	"context"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/quotalease/quotalease/ledger"
@@ -16,7 +18,7 @@ import (
 //
 // Every transaction takes what it needs in five stages, and within a stage in one order:
 //
-//  1. if some turned out to be missing: accounts that it makes, by key and window (the unique
+//  1. if some may be missing: accounts that it makes, by key and window (the unique
 //     index makes it wait for another transaction that is making the same one)
 //  2. incarnations, by id
 //  3. accounts, by key and window
@@ -106,8 +108,27 @@ FOR UPDATE OF a`
 const readClockSQL = `-- name: read_clock
 SELECT clock_timestamp(), version FROM policy_head`
 
+// newcomers guesses whether a transaction has accounts that are not made yet. Most have none, and to
+// look costs each of them a statement; but to find out by failing costs an attempt, and where keys are
+// many or a window is about to begin, new ones come in one transaction after the other.
+type newcomers struct{ left atomic.Int32 }
+
+// newcomersFor is how many transactions look for missing accounts after one that had some.
+const newcomersFor = 16
+
+func (n *newcomers) likely() bool { return n.left.Load() > 0 }
+
+// note takes in whether a transaction that looked had any.
+func (n *newcomers) note(had bool) {
+	if had {
+		n.left.Store(newcomersFor)
+	} else {
+		n.left.Add(-1)
+	}
+}
+
 // lock is the first round trip: it takes the locks, reads the clock, and then what lies under
-// them. Accounts are made first if create says so: most are there already.
+// them. Accounts are made first if create says so.
 func (tx *transaction) lock(ctx context.Context, create bool) error {
 	t, o := tx.target, tx.store.opt
 	tenants, dimensions, starts, ends := accountKeyColumns(t.accounts)
@@ -122,7 +143,10 @@ func (tx *transaction) lock(ctx context.Context, create bool) error {
 		})
 	}
 	if create && len(t.accounts) > 0 {
-		batch.Queue(makeAccountsSQL, tenants, dimensions, starts, ends)
+		batch.Queue(makeAccountsSQL, tenants, dimensions, starts, ends).Exec(func(made pgconn.CommandTag) error {
+			tx.store.newcomers.note(made.RowsAffected() > 0)
+			return nil
+		})
 	}
 	if len(t.agents) > 0 {
 		batch.Queue(lockIncarnationsSQL, uuidsOf(t.agents)).Query(tx.scanIncarnations)

@@ -53,6 +53,8 @@ func (o Options) withDefaults() Options {
 type Store struct {
 	pool *pgxpool.Pool
 	opt  Options
+
+	newcomers newcomers
 }
 
 var (
@@ -86,7 +88,7 @@ const (
 // A lock that was not free in time is not tried again: the caller fails fast.
 func (s *Store) Update(ctx context.Context, scope ledger.Scope, fn func(*ledger.Book) error) error {
 	t := newTarget(scope)
-	create := false
+	create := s.newcomers.likely()
 	return s.persist(ctx, fmt.Sprintf("update %d accounts", len(t.accounts)), func() error {
 		err := s.attempt(ctx, t, create, fn)
 		if !create && errors.Is(err, errMissing) {
