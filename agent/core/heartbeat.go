@@ -14,26 +14,27 @@ const (
 
 // heartbeat makes every key with a denial to check part of the next Sync, and every key with something
 // new to say part of it or, if they are many, of those that follow at once. The next heartbeat comes
-// before a denial that was not checked is a ttl old, and not before all of this one is said.
+// before a denial that was not checked is a ttl old. While what the last one found is not all said it checks
+// denials alone.
 func (c *Core) heartbeat(now Instant) {
-	if len(c.news) > 0 {
-		return
-	}
-	every, checks := maxHeartbeat, never
+	every, checks, behind := maxHeartbeat, never, len(c.news) > 0
 	for k := range c.each {
 		every = min(every, k.dim().beat())
 		switch {
 		case k.denial.Load() == nil:
 		case now-k.learned >= k.dim().TTL/2:
 			k.refresh = true
+			if behind {
+				c.mark(k)
+			}
 		default:
 			checks = min(checks, k.checkBy())
 		}
-		if k.refresh || k.hasNews() {
+		if !behind && (k.refresh || k.hasNews()) {
 			c.news = append(c.news, k)
 		}
 	}
-	if len(c.news) > mostNews { // what is checked does not wait
+	if !behind && len(c.news) > mostNews { // what is checked does not wait
 		c.news = slices.DeleteFunc(c.news, func(k *Key) bool {
 			if k.refresh {
 				c.mark(k)
@@ -53,7 +54,7 @@ func (k *Key) checkBy() Instant { return k.learned + k.dim().TTL*7/8 }
 // it brings no policy. Without a key the pace is the longest there is; where an outage mode
 // counts the time without contact, every heartbeat is sent.
 func (c *Core) silent(now Instant) bool {
-	if len(c.dirty) > 0 || len(c.news) > 0 || len(c.cancels) > 0 || c.Failing() || len(c.keys) == 0 || !c.contacted {
+	if c.hasToSay() || len(c.keys) == 0 || !c.contacted {
 		return false
 	}
 	at := c.synced + 2*maxHeartbeat

@@ -39,11 +39,16 @@ func (c *Core) NextSync() Instant {
 	switch {
 	case c.syncing != nil:
 		return c.syncing.sent + time.Hour
-	case len(c.dirty) > 0 || len(c.news) > 0 || len(c.cancels) > 0 || c.Failing():
+	case c.hasToSay():
 		return c.retryAt
 	default:
 		return max(min(c.syncAt, c.lazyAt), c.retryAt)
 	}
+}
+
+// hasToSay reports that a Sync is due whatever the time.
+func (c *Core) hasToSay() bool {
+	return len(c.dirty) > 0 || len(c.news) > 0 || len(c.cancels) > 0 || c.Failing()
 }
 
 // BuildSync returns the next request, or nil if none is due or one is in flight. Sending it
@@ -52,7 +57,7 @@ func (c *Core) BuildSync(now Instant) *pb.SyncRequest {
 	if c.syncing != nil || now < c.retryAt {
 		return nil
 	}
-	if now < min(c.syncAt, c.lazyAt) && !c.Failing() && len(c.dirty) == 0 && len(c.news) == 0 && len(c.cancels) == 0 {
+	if now < min(c.syncAt, c.lazyAt) && !c.hasToSay() {
 		return nil
 	}
 	if now >= c.syncAt-c.beat || c.Failing() {

@@ -62,7 +62,7 @@ SET granted = account_folded.granted + EXCLUDED.granted,
     emergency = account_folded.emergency + EXCLUDED.emergency,
     extended = account_folded.extended + EXCLUDED.extended`
 
-// commit is the third round trip: all writes and COMMIT in one batch. The caller's context
+// commit is the second round trip: all writes and COMMIT in one batch. The caller's context
 // cannot end it; it has a time of its own.
 func (tx *transaction) commit(ctx context.Context, batch *pgx.Batch) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tx.store.opt.CommitTimeout)

@@ -138,27 +138,13 @@ var plainClients = []int{1, 2, 4}
 // batches writes in one transaction as many grants as ours has in one, once that is known, with as many
 // connections as suit it best.
 func (y *yardsticks) batches(name string, keys int, size func() (int, error), write func(context.Context, *pgx.Conn, plainBatch) error) subject {
-	return subject{name, func(ctx context.Context) (*opened, error) {
+	return y.fastest(name, plainClients, func(ctx context.Context, connections int) (*opened, error) {
 		n, err := size()
 		if err != nil {
 			return nil, err
 		}
-		best, fastest := 1, 0.0
-		for _, connections := range plainClients {
-			o, err := y.openBatches(ctx, connections, keys, max(1, n), write)
-			if err != nil {
-				return nil, err
-			}
-			got, err := y.meter.take(ctx, o, y.span/4)
-			if err := errors.Join(err, o.close(ctx)); err != nil {
-				return nil, fmt.Errorf("try %d connections: %w", connections, err)
-			}
-			if got.PerSecond > fastest {
-				best, fastest = connections, got.PerSecond
-			}
-		}
-		return y.openBatches(ctx, best, keys, max(1, n), write)
-	}}
+		return y.openBatches(ctx, connections, keys, max(1, n), write)
+	})
 }
 
 func (y *yardsticks) openBatches(ctx context.Context, connections, keys, size int, write func(context.Context, *pgx.Conn, plainBatch) error) (*opened, error) {

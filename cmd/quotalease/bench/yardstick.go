@@ -81,23 +81,30 @@ func (y *yardsticks) single() subject {
 
 // shared lets callers share connections: as many as suit it best.
 func (y *yardsticks) shared(name string, callers int, do func(context.Context, *pgx.Conn) error) subject {
+	return y.fastest(name, clients, func(ctx context.Context, connections int) (*opened, error) {
+		return y.open(ctx, callers, connections, do)
+	})
+}
+
+// fastest opens what is fastest of some numbers of connections, each tried for a while.
+func (y *yardsticks) fastest(name string, counts []int, open func(ctx context.Context, connections int) (*opened, error)) subject {
 	return subject{name, func(ctx context.Context) (*opened, error) {
-		best, fastest := 1, 0.0
-		for _, n := range clients {
-			got, err := y.tryWith(ctx, callers, n, do)
+		best, most := counts[0], 0.0
+		for _, n := range counts {
+			got, err := y.try(ctx, n, open)
 			if err != nil {
 				return nil, fmt.Errorf("try %d connections: %w", n, err)
 			}
-			if got.PerSecond > fastest {
-				best, fastest = n, got.PerSecond
+			if got.PerSecond > most {
+				best, most = n, got.PerSecond
 			}
 		}
-		return y.open(ctx, callers, best, do)
+		return open(ctx, best)
 	}}
 }
 
-func (y *yardsticks) tryWith(ctx context.Context, callers, connections int, do func(context.Context, *pgx.Conn) error) (Sample, error) {
-	o, err := y.open(ctx, callers, connections, do)
+func (y *yardsticks) try(ctx context.Context, connections int, open func(context.Context, int) (*opened, error)) (Sample, error) {
+	o, err := open(ctx, connections)
 	if err != nil {
 		return Sample{}, err
 	}
